@@ -8,7 +8,7 @@ from bench.sizes import QUICK
 
 NAMES = (
     *("decode", "ingest", "records", "receive", "stream", "compact", "plan", "rollup", "search", "query", "promql"),
-    *("logql", "traceql"),
+    *("logql", "traceql", "log_files"),
     *("tail", "reservoir", "autopilot", "alerts", "replay", "log_lines", "redact", "serve_start", "start"),
 )
 

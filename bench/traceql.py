@@ -2,8 +2,9 @@
 
 CPU seconds are those of the server and all of its processes. The scan is SQL of the same service that joins every span
 of the range with its parent, without a condition that prunes, as a system without an index of traces must.
-The time range differs from round to round. `BENCH_ROWS` makes a smaller lake, `BENCH_FOLDER` keeps it, and
-`BENCH_PREPARE=1` only fills it.
+The time range differs from round to round. `assembly_*` is the cost of the summaries of all traces and of the service
+map, from the first span to the last, as after an upgrade. `BENCH_ROWS` makes a smaller lake, `BENCH_FOLDER` keeps it,
+and `BENCH_PREPARE=1` only fills it.
 """
 
 from __future__ import annotations
@@ -19,23 +20,26 @@ from typing import TYPE_CHECKING, Any
 from bench.logql import open_folder, prepare_lake
 from bench.report import Report
 from bench.traceql_data import DAYS, END_S, OWNER, ROWS, START_S, fill_lake, find_trace
-from bench.usage import tree_cpu
+from bench.usage import Meter, tree_cpu
 from neve.api.tempo.routes import FUNCTION, TABLES
+from neve.app.derived_tables import build_traces
 from neve.app.query.service import build_query_service
 from neve.app.query.traceql import add_trace_summaries
 from neve.app.search import build_search
-from neve.app.traces import build_traces
 from neve.query.engine.program import Program
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.request import Request, TimeRange
 from neve.query.service import Ports, no_limits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
     from neve.query.service import QueryService
 
 ROUNDS = 3
+COSTS = "assembly.json"  # in the folder of the lake
 RANGE = {"start": START_S + 60, "end": END_S}
 BOUNDS = tuple(datetime.fromtimestamp(one, UTC) for one in (START_S, END_S))
 STRUCTURAL = ("child", "descendant", "sibling", "both")
@@ -65,7 +69,10 @@ def main() -> None:
     """Fill the lake, then measure."""
     report = Report("traceql", ours={"rows": ROWS}, baselines={"scan": {}})
     with ExitStack() as stack:
-        settings, lake = prepare_lake(open_folder(stack), fill_lake, index_traces)
+        folder = open_folder(stack)
+        costs = folder / COSTS
+        settings, lake = prepare_lake(folder, fill_lake, lambda settings, lake: index_traces(settings, lake, costs))
+        report.ours |= json.loads(costs.read_text())
         if "BENCH_PREPARE" in os.environ:
             return
         ports = Ports(engine=WorkerPool(lake, settings.query))
@@ -77,10 +84,13 @@ def main() -> None:
     report.show()
 
 
-def index_traces(settings: Settings, lake: Lake) -> None:
-    """Index the ids of traces, and summarize traces, as the worker of a server does."""
+def index_traces(settings: Settings, lake: Lake, costs: Path) -> None:
+    """Index the ids of traces, and summarize traces, as the worker of a server does. Store the cost of the latter."""
     build_search(settings, lake).build("spans")
-    build_traces(settings, lake).run()
+    with Meter(with_children=False) as used:
+        build_traces(settings, lake).run()
+    found = {"cpu_s": used.cpu_s, "peak_mb": used.peak_mb, "spans_per_cpu_s": used.per_second(ROWS)}
+    costs.write_text(json.dumps({f"assembly_{name}": value for name, value in found.items()}))
 
 
 def measure_questions(service: QueryService, report: Report) -> None:

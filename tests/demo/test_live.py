@@ -277,3 +277,24 @@ def _times(tape: Playback, signal: Signal, number: int) -> list[int]:
     column = "end_time_unix_nano" if signal is Signal.TRACES else "time_unix_nano"
     times: list[int] = _decoded(tape, signal, number).column(column).to_pylist()
     return times
+
+
+@pytest.mark.slow
+def test_the_incident_of_a_lap() -> None:
+    """Services are healthy for the most part of a lap, and the first failed request of each lap is known."""
+    made = make_recording(50.0, has_incident=True)
+    assert made.failure is not None
+    assert made.failure.service == "payment"
+    assert 0.2 * made.nanos < made.failure.nanos < 0.5 * made.nanos
+    tape = Playback(made, NOW, salt=1)
+    began = tape.find_failure(NOW + made.nanos)
+    assert began is not None
+    assert NOW < began < NOW + made.nanos
+    assert tape.find_failure(began - 1) is None
+    assert tape.find_failure(began + made.nanos - 1) == began
+    assert tape.find_failure(began + made.nanos) == began + made.nanos
+
+
+def test_a_recording_without_an_incident_has_no_failure(tape: Playback) -> None:
+    """Its laps are all alike."""
+    assert tape.find_failure(NOW + 10 * tape.recording.nanos) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ from neve.cli.output import json_option, print_json_line, print_note, print_text
 from neve.text import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from neve.app.demo.live_alert import AlertWatcher
     from neve.app.demo.server import DemoServer
     from neve.demo.live import LiveSender, SentTotals
 
@@ -44,13 +48,15 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
     """Run the demo's lake as a service, with a simulated shop that sends live telemetry, until Ctrl+C.
 
     The lake is that of `neve demo`, created empty if there is none. Every record has the current time. The command
-    prints commands to try in another terminal. The log of the service is serve.log in the folder.
+    prints commands to try in another terminal. At rates up to 100, an incident every few minutes raises an alert,
+    which is reported. The log of the service is serve.log in the folder.
 
     \b
     Examples:
       neve up
       neve up --rate 500 --seconds 120
     """
+    from neve.app.demo.live_alert import AlertWatcher
     from neve.app.demo.server import prepare, run_server
     from neve.demo.live import LiveSender
     from neve.demo.recording import make_recording
@@ -65,9 +71,10 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
             print_json_line({**service.addresses, "config": str(config), "rate": rate})
         else:
             _show_welcome(service, rate)
-        live = LiveSender(make_recording(rate), service.receivers)
+        live = LiveSender(make_recording(rate, has_incident=True), service.receivers)
+        watcher = AlertWatcher(service.addresses["query"], live.playback) if service.addresses.get("query") else None
         live.start()
-        _watch_service(service, live, stopped, seconds)
+        _watch_service(service, live, stopped, seconds, lambda: _report_alert(watcher, as_json=as_json))
         live.stop()
     if as_json:
         print_json_line(_sent_document(live.sent))
@@ -83,8 +90,28 @@ def stop_on_signals() -> threading.Event:
     return stopped
 
 
-def _watch_service(service: DemoServer, live: LiveSender, stopped: threading.Event, seconds: float | None) -> None:
-    """Wait until the service ends, and report the number of sent records now and then."""
+def _report_alert(watcher: AlertWatcher | None, *, as_json: bool) -> None:
+    """Report the alert that the incident of the shop raised."""
+    found = None if watcher is None else watcher.poll(time.time_ns())
+    if found is None:
+        return
+    if as_json:
+        print_json_line({"alert": asdict(found)})
+    else:
+        print_text(
+            f"alert {found.name} fires {found.seconds:.0f} s after the first failed request of {found.service}: "
+            f"{found.summary}"
+        )
+
+
+def _watch_service(
+    service: DemoServer,
+    live: LiveSender,
+    stopped: threading.Event,
+    seconds: float | None,
+    report_alert: Callable[[], None],
+) -> None:
+    """Wait until the service ends, and report alerts, and the number of sent records now and then."""
     from neve.errors import NeveError
 
     began = reported = time.monotonic()
@@ -97,6 +124,7 @@ def _watch_service(service: DemoServer, live: LiveSender, stopped: threading.Eve
                 f"`neve serve` ended by itself with {service.process.returncode}",
                 hint=f"its log is {service.config.parent / 'serve.log'}",
             )
+        report_alert()
         if now - reported >= REPORT_SECONDS:
             reported = now
             print_note(format_sent(live.sent))

@@ -60,6 +60,13 @@ class Playback:
         """Return the number of records in a message."""
         return self._place(signal, number)[1].records
 
+    def find_failure(self, at: int) -> int | None:
+        """Return when the first request failed in the last incident before a time, in Unix nanoseconds."""
+        failure = self.recording.failure
+        if failure is None or at < self._start(0) + failure.nanos:
+            return None
+        return self._start((at - failure.nanos - self._start(0)) // self.recording.nanos) + failure.nanos
+
     def _place(self, signal: Signal, number: int) -> tuple[int, LapMessage]:
         bodies = self.recording.bodies[signal]
         lap, place = divmod(number, len(bodies))

@@ -206,22 +206,49 @@ POINTS_PER_MINUTE = 900  # at least; there are more spans and logs
 RUN_START = 1_767_225_600_000_000_000  # an arbitrary instant: all times are replaced
 
 
-@dataclass(frozen=True)
-class Recording:
-    """One lap: the same number of records of each signal, and the duration."""
+# A lap with an incident is longer, so that the services are healthy for some minutes between two of them. Its run has
+# as many spans as points in a minute, so that the incident is at the same time in both.
+INCIDENT_LAP_SECONDS = 240
+INCIDENT_TRACES_SHARE = 0.41
+INCIDENT_MIDDLE, INCIDENT_LENGTH = 0.5, 0.3  # of the lap
 
-    bodies: Mapping[Signal, Sequence[LapMessage]]
+
+@dataclass(frozen=True)
+class LapFailure:
+    """The first failed request of the incident in a lap: its service, and its end in nanoseconds after the start."""
+
+    service: str
     nanos: int
 
 
-def make_recording(rate: float, *, seed: int = 7, records: int | None = None) -> Recording:
+@dataclass(frozen=True)
+class Recording:
+    """One lap: the same number of records of each signal, the duration, and the incident if there is one."""
+
+    bodies: Mapping[Signal, Sequence[LapMessage]]
+    nanos: int
+    failure: LapFailure | None = None
+
+
+def make_recording(rate: float, *, seed: int = 7, records: int | None = None, has_incident: bool = False) -> Recording:
     """Run the shop and encode its telemetry, at a rate of records of each signal per second."""
     pace = Pace(rate)
-    wanted = records or min(MAX_LAP_RECORDS, max(MIN_LAP_RECORDS, int(rate * LAP_SECONDS)))
+    seconds = INCIDENT_LAP_SECONDS if has_incident else LAP_SECONDS
+    wanted = records or min(MAX_LAP_RECORDS, max(MIN_LAP_RECORDS, int(rate * seconds)))
     minutes = max(MINUTES_MIN, -(-wanted // POINTS_PER_MINUTE))
     run = Interval(RUN_START, RUN_START + minutes * MINUTE)
-    simulation = simulate(seed, run, plan_incident(run.start, minutes), TRACES_PER_MINUTE)
+    incident, per_minute = plan_incident(run.start, minutes), TRACES_PER_MINUTE
+    if has_incident:
+        whole = wanted / POINTS_PER_MINUTE  # minutes of the run that a lap has, about
+        incident = plan_incident(run.start, minutes, minute=INCIDENT_MIDDLE * whole, length=INCIDENT_LENGTH * whole)
+        per_minute = round(TRACES_PER_MINUTE * INCIDENT_TRACES_SHARE)
+    simulation = simulate(seed, run, incident, per_minute)
     chosen = select_traces(simulation.spans, wanted, pace)
+    failed = [
+        span.end + chosen.moves[span.trace_id]
+        for span in chosen.spans
+        if span.service == incident.service and span.failure is not None and incident.window.contains(span.start)
+    ]
     return Recording(
         bodies={
             Signal.TRACES: tuple(span_messages(chosen, pace)),
@@ -229,4 +256,5 @@ def make_recording(rate: float, *, seed: int = 7, records: int | None = None) ->
             Signal.METRICS: tuple(point_messages(metric_streams(simulation, seed), chosen, run.start, pace)),
         },
         nanos=pace.whole(len(chosen.spans)),
+        failure=LapFailure(incident.service, min(failed)) if failed else None,
     )

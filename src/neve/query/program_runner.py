@@ -144,7 +144,7 @@ class ProgramRunner:
     def _plan_within(self, running: RunningQuery, request: Request, look: CatalogView) -> QueryPlan:
         """Plan a statement of a running program, whose planner measures the CPU time of all of them together."""
         with planning_errors():
-            statement = pin_clock(self.statements.parse(running, request), running.started)
+            statement = pin_clock(self.statements.parse_inner(running, request), running.started)
             return plan_query(request, statement, self.statements.config, self.statements.sources, running.check, look)
 
     def _list_versions(self, program: Program, look: CatalogView) -> TableVersions:

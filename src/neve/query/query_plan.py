@@ -169,7 +169,8 @@ def plan_query(
     look = look or sources.tables.look()
     rollup = ""
     zone = request.time_zone
-    if "metrics" in statement.tables and statement.kind == "select" and zone == UTC_ZONE:
+    is_whole = not request.only_new_files and not request.added_since  # rollups have the rows of all files
+    if is_whole and zone == UTC_ZONE and statement.kind == "select" and "metrics" in statement.tables:
         statement, rollup = route(statement, sources.coverages(look, request.organization), request.time)
     if statement.kind != "select":
         return QueryPlan(request, statement, {}, {}, {}, Statistics(engine="metadata", cache="off"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +25,7 @@ from neve.query.request import UTC_ZONE, Statistics
 from neve.query.sql.dialect import unlink
 from neve.query.sql.pivots import fill_pivots, values_statement
 from neve.query.sql.statement import parse, pin_clock
+from neve.query.sql.templates import StatementTemplates
 
 if TYPE_CHECKING:
     from neve.query.cache import ResultCache
@@ -71,6 +72,7 @@ class StatementRunner:
     cache: ResultCache
     usage: DailyUsage
     turns: PlanningTurns
+    templates: StatementTemplates = field(default_factory=StatementTemplates)
 
     def begin(self, running: RunningQuery, limits: Limits) -> None:
         """Begin the statement of a request. Blocks until its first rows are available."""
@@ -97,12 +99,18 @@ class StatementRunner:
             self._begin_plan(running, prepared, limits)
             unlink(prepared.statement.tree)  # may be a copy; the engine has its text
 
-    def parse(self, running: RunningQuery, request: Request | None = None) -> Statement:
-        """Parse the statement of a request, by default of the query itself, in the turn of its organization."""
-        request = request or running.request
+    def parse(self, running: RunningQuery) -> Statement:
+        """Parse the statement of a query, in the turn of its organization."""
+        request = running.request
         _check_time_zone(request.time_zone)
         with self.turns.take(request.organization, running.pause):
             return parse(request.sql, self.sources.tables.schemas(), request.parameters)
+
+    def parse_inner(self, running: RunningQuery, request: Request) -> Statement:
+        """Parse a statement that a running program sends, in the turn of its organization."""
+        _check_time_zone(request.time_zone)
+        with self.turns.take(request.organization, running.pause):
+            return self.templates.parse(request.sql, self.sources.tables.schemas(), request.parameters)
 
     def _plan(self, running: RunningQuery, statement: Statement, look: CatalogView | None = None) -> QueryPlan:
         statement = pin_clock(statement, running.started)

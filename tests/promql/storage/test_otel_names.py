@@ -1,9 +1,33 @@
 """Names and labels of OpenTelemetry in Prometheus' spelling."""
 
+import re
+
+import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from neve.promql.labels import make_labels
-from neve.promql.storage.otel_names import Metric, base_labels, translate_label, translate_name
+from neve.promql.storage.otel_names import (
+    PARTS,
+    Metric,
+    base_labels,
+    translate_label,
+    translate_name,
+    write_name_pattern,
+)
+
+WORDS = st.sampled_from(["http", "total", "ratio", "seconds", "4xx", "a:b", "größe", "per", "x", ""])
+NAMES = st.lists(st.tuples(WORDS, st.sampled_from(["", ".", "_", "-", "..", "é", "\n"])), min_size=1, max_size=5).map(
+    lambda pairs: "".join(word + gap for word, gap in pairs)
+)
+METRICS = st.builds(
+    Metric,
+    NAMES,
+    st.sampled_from(sorted(PARTS)),
+    st.sampled_from(["", "1", "s", "By/s", "{x}", "total"]),
+    st.booleans(),
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +73,24 @@ def test_empty_values() -> None:
     """An empty attribute of a point does not hide that of the resource. An empty namespace is one."""
     labels = base_labels({"zone": ""}, {"zone": "a", "service.name": "cart", "service.namespace": ""})
     assert labels == make_labels({"zone": "a", "job": "/cart", "service_name": "cart"})
+
+
+@given(METRICS)
+def test_names_have_a_pattern_of_their_metric(metric: Metric) -> None:
+    """The pattern of every name of a metric, in both spellings, matches the metric, in Python and in DuckDB."""
+    for part in PARTS[metric.kind]:
+        for name in (translate_name(metric) + part, metric.name + part):
+            pattern = write_name_pattern(name)
+            assert pattern is not None
+            assert re.fullmatch(pattern, metric.name)
+            assert duckdb.execute("SELECT regexp_full_match(?, ?)", [metric.name, pattern]).fetchall() == [(True,)]
+
+
+def test_patterns_are_narrow() -> None:
+    """A pattern does not match metrics of other names, and there is none for a name of very many words."""
+    pattern = write_name_pattern("http_requests_total") or ""
+    matched = [
+        name for name in ("http.requests", "requests", "http.errors", "http.requests.x") if re.fullmatch(pattern, name)
+    ]
+    assert matched == ["http.requests"]
+    assert write_name_pattern("_".join("abc" for _ in range(41))) is None

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
 
-__all__ = ["RULES", "AlertTiming", "time_alert"]
+__all__ = ["ALERT", "RULES", "AlertTiming", "time_alert"]
 
+ALERT = "HighErrors"
 RULES = """\
 groups:
   - name: shop

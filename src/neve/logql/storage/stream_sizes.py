@@ -149,4 +149,4 @@ def _count(
 
 def _read_size(reader: LogReader, row: dict[str, Any], window: LogWindow, step_ns: int) -> StreamSize:
     labels = make_labels(reader.find_stream(row)[0])
-    return StreamSize(labels, window.start_ns + row["step"] * step_ns, row["entries"], row["bytes"] or 0)
+    return StreamSize(labels, window.start_ns + row["step"] * step_ns, row["entries"], int(row["bytes"] or 0))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from neve.lexical.matchers import Matcher
+from neve.lexical.matchers import Matcher, MatchKind
 from neve.promql.labels import Labels, keep, match_sets, set_label
 from neve.promql.language.syntax import METRIC_NAME
 from neve.promql.series import SeriesSet
-from neve.promql.storage import recorded_series, service_graph, span_metrics, target_info
+from neve.promql.storage import recorded_series, target_info
 from neve.promql.storage.exemplars import MARGIN_MS, read_exemplars
 from neve.promql.storage.exemplars import PARTS as EXEMPLAR_PARTS
-from neve.promql.storage.otel_names import PARTS, Metric, translate_label, translate_name
+from neve.promql.storage.metric_choice import LATE, Choices, choose_parts, is_rolled, match_late, split_matchers
 from neve.promql.storage.point_rows import INTEGERS, NANOS, PLAIN_COLUMNS, VALUES, PointRows, join_rows, read_floats
 from neve.promql.storage.points import Column, Points, build_set, expand, list_parts, split_set
 from neve.promql.storage.rolled_buckets import read_rolled
@@ -28,7 +28,7 @@ from neve.promql.storage.rolled_windows import (
     join_windows,
     make_windows,
 )
-from neve.promql.storage.sample_blocks import AHEAD_SAMPLES, SampleBlocks, Selection, make_window, measure_set
+from neve.promql.storage.sample_blocks import AHEAD_SAMPLES, SampleBlocks, Selection, make_window, measure_set, widen
 from neve.promql.storage.series_catalog import (
     IDENTITY,
     KeptValues,
@@ -40,30 +40,21 @@ from neve.promql.storage.series_catalog import (
     make_marks,
 )
 from neve.promql.storage.series_rows import MatchedSeries, SeriesRow, narrow_points, read_rows
+from neve.promql.storage.service_graph import SERVICE_GRAPH
+from neve.promql.storage.span_metrics import SPAN_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from neve.promql.storage.exemplars import Exemplar
+    from neve.promql.storage.minute_counters import CountedTable
+    from neve.promql.storage.otel_names import Metric
 
 __all__ = ["MetricSource", "RunSql", "TimeWindow"]
 
 _PLAIN = frozenset({"gauge", "sum"})  # types whose points are floats
 _ROW_COLUMNS = [*IDENTITY.split(", "), "attributes", "resource_attrs"]
-_LATE = frozenset({"le", "quantile"})  # labels that single series of a metric add
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Part of a metric that a selector chooses, and the name in the answer."""
-
-    metric: Metric
-    part: str
-    shown: str
-
-
-_Choices = dict[Metric, list[_Choice]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +112,8 @@ class MetricSource:
         names, labels = split_matchers(matchers)
         columns: list[Column] = []
         whole: list[SeriesSet] = []
-        for kind, choices in self._choose(names, window).items():
+        block = widen(start_ms, end_ms) if self.ahead_samples else (start_ms, end_ms)
+        for kind, choices in self._choose(names, make_window(*block) or window, needs_series=True).items():
             found = self._read(kind, choices, labels, window, (start_ms, end_ms))
             if isinstance(found, SeriesSet):
                 whole.append(found)
@@ -178,11 +170,11 @@ class MetricSource:
             return None
         if any(any(one.list_labels(read, names, labels, self.check)) for one, read in self._list_stored(window)):
             return None
-        chosen = self._choose(names, window)
+        chosen = self._choose(names, window, needs_series=True)
         choices = chosen.get(kind, {})
-        if set(chosen) != {kind} or not all(_is_rolled(metric, parts) for metric, parts in choices.items()):
+        if set(chosen) != {kind} or not all(is_rolled(metric, parts) for metric, parts in choices.items()):
             return None
-        if kind == "histogram" and any(one.name in _LATE for one in labels):
+        if kind == "histogram" and any(one.name in LATE for one in labels):
             return None
         every = self._catalog.read_series(kind, sorted({metric.name for metric in choices}), window)
         series = MatchedSeries()
@@ -211,7 +203,7 @@ class MetricSource:
             for row in self._match(self._catalog.read_series(kind, metrics, window, is_late=True), labels):
                 for one in choices.get(row.metric, ()):
                     named = set_label(row.labels, METRIC_NAME, one.shown)
-                    yield from _match_late(list_parts(kind, one.part, row.late, named), labels, self.check)
+                    yield from match_late(list_parts(kind, one.part, row.late, named), labels, self.check)
         if target_info.is_chosen(names, self.check):
             yield from target_info.list_labels(self._catalog.list_resources(window), labels, self.check)
         for stored, read in self._list_stored(window):
@@ -244,26 +236,28 @@ class MetricSource:
                     if row is None or shown is None:
                         continue
                     found = list(read_exemplars(points, set_label(row.labels, METRIC_NAME, shown)))
-                    matched = set(_match_late([series for series, _ in found], labels, self.check))
+                    matched = set(match_late([series for series, _ in found], labels, self.check))
                     for series, one in found:
                         if series in matched and start_ms <= one.time_ms <= end_ms:
                             yield series, one
 
-    def _list_stored(self, window: TimeWindow) -> Iterator[tuple[ModuleType, Callable[[str, Sequence[Any]], pa.Table]]]:
-        """Yield the modules of series that other tables have, each with a reader of rows."""
+    def _list_stored(
+        self, window: TimeWindow
+    ) -> Iterator[tuple[ModuleType | CountedTable, Callable[[str, Sequence[Any]], pa.Table]]]:
+        """Yield the series that other tables have, each with a reader of rows."""
         if self.has_recorded:
             yield recorded_series, self._reader(window)
         if self.has_service_edges:
-            yield service_graph, self._reader(service_graph.widen(window))
+            yield SERVICE_GRAPH, self._reader(SERVICE_GRAPH.widen(window))
         if self.has_spans:
-            yield span_metrics, self._reader(span_metrics.widen(window))
+            yield SPAN_METRICS, self._reader(SPAN_METRICS.widen(window))
 
     def _reader(self, window: TimeWindow) -> Callable[[str, Sequence[Any]], pa.Table]:
         return lambda sql, parameters: self.run(sql, parameters, window)
 
     def _match(self, rows: Sequence[SeriesRow], matchers: Sequence[Matcher], kind: str = "") -> Iterator[SeriesRow]:
         """Yield the rows that match. Labels of single series are not there yet, which only other types have."""
-        early = [one for one in matchers if kind in _PLAIN or one.name not in _LATE]
+        early = [one for one in matchers if kind in _PLAIN or one.name not in LATE]
         self.check()
         matched = match_sets([row.labels for row in rows], early, self.check)
         yield from (row for row, is_match in zip(rows, matched, strict=True) if is_match)
@@ -274,25 +268,16 @@ class MetricSource:
         matched = {id(row) for row in self._match(rows, matchers, kind)}
         return [row if id(row) in matched else None for row in rows]
 
-    def _choose(self, matchers: Sequence[Matcher], window: TimeWindow) -> dict[str, _Choices]:
-        """Return the parts of metrics whose name matches, by type. Both spellings of a name are accepted."""
-        parts = [
-            _Choice(metric, part, name)
-            for metric in self._catalog.list_metrics(window)
-            for part in PARTS.get(metric.kind, ())
-            for name in (translate_name(metric) + part, metric.name + part)
-        ]
-        chosen = match_sets([((METRIC_NAME, one.shown),) for one in parts], matchers, self.check)
-        found: dict[str, _Choices] = {}
-        seen: set[tuple[Metric, str]] = set()
-        for one, is_match in zip(parts, chosen, strict=True):
-            if is_match and (one.metric, one.part) not in seen:
-                seen.add((one.metric, one.part))
-                found.setdefault(one.metric.kind, {}).setdefault(one.metric, []).append(one)
-        return found
+    def _choose(
+        self, matchers: Sequence[Matcher], window: TimeWindow, *, needs_series: bool = False
+    ) -> dict[str, Choices]:
+        """Return the parts of metrics whose name matches, by type. Series of a plain name are read with its metrics."""
+        plain = [one.value for one in matchers if one.kind is MatchKind.EQUAL and one.value] if needs_series else []
+        metrics = self._catalog.find_metrics(plain[0], window) if plain else self._catalog.list_metrics(window)
+        return choose_parts(metrics, matchers, self.check)
 
     def _read(
-        self, kind: str, choices: _Choices, matchers: Sequence[Matcher], window: TimeWindow, times_ms: tuple[int, int]
+        self, kind: str, choices: Choices, matchers: Sequence[Matcher], window: TimeWindow, times_ms: tuple[int, int]
     ) -> SeriesSet | Iterator[Column]:
         """Return the series of a type of metrics: plain floats all at once, others one by one."""
         is_plain = kind in _PLAIN and not self.has_start_times and not any(metric.is_delta for metric in choices)
@@ -324,18 +309,18 @@ class MetricSource:
         return self._expand(wanted, choices, series, join_rows(parts), times_ms[0])
 
     def _expand(
-        self, wanted: _Wanted, choices: _Choices, series: MatchedSeries, rows: PointRows, since_ms: int
+        self, wanted: _Wanted, choices: Choices, series: MatchedSeries, rows: PointRows, since_ms: int
     ) -> Iterator[Column]:
         """Yield the series that the points of each raw series become."""
         kind = wanted.kind
-        late = [one for one in wanted.matchers if one.name in _LATE]
+        late = [one for one in wanted.matchers if one.name in LATE]
         known: dict[Labels, bool] = {}
         for (metric, base), columns in zip(series.owners, rows.split(len(series.owners)), strict=True):
             self.check()
             points = _read_points(columns, kind, metric, since_ms)
             for choice in choices.get(metric, ()):
                 expanded = list(expand(points, kind, choice.part, set_label(base, METRIC_NAME, choice.shown)))
-                keys = [keep(one.labels, _LATE) for one in expanded]
+                keys = [keep(one.labels, LATE) for one in expanded]
                 new = [key for key in dict.fromkeys(keys) if key not in known]
                 known.update(zip(new, match_sets(new, late, self.check), strict=True))
                 yield from (one for one, key in zip(expanded, keys, strict=True) if known[key])
@@ -372,30 +357,6 @@ class MetricSource:
             rows = self._match_each(batch, wanted.matchers, wanted.kind)
             numbers += [None if row is None else series.number(row) for row in rows]
         return PointRows.of_lists(table.column("points").combine_chunks(), numbers)
-
-
-def _is_rolled(metric: Metric, parts: Sequence[_Choice]) -> bool:
-    """Return whether rollups have the values of a gauge, or the growth of a cumulative counter or of its buckets."""
-    if metric.kind == "histogram":
-        return not metric.is_delta and [one.part for one in parts] == ["_bucket"]
-    return metric.kind == "gauge" or (metric.is_monotonic and not metric.is_delta)
-
-
-def _match_late(sets: Sequence[Labels], matchers: Sequence[Matcher], check: Callable[[], None]) -> Iterator[Labels]:
-    """Yield the label sets whose labels of single series match."""
-    late = [one for one in matchers if one.name in _LATE]
-    if not late:
-        yield from sets
-        return
-    matched = match_sets(sets, late, check)
-    yield from (one for one, is_match in zip(sets, matched, strict=True) if is_match)
-
-
-def split_matchers(matchers: Sequence[Matcher]) -> tuple[list[Matcher], list[Matcher]]:
-    """Return the matchers of the name, and those of labels in Prometheus' spelling."""
-    names = [one for one in matchers if one.name == METRIC_NAME]
-    others = [one for one in matchers if one.name != METRIC_NAME]
-    return names, [Matcher(translate_label(one.name), one.kind, one.value) for one in others]
 
 
 def _read_points(columns: dict[str, Any], kind: str, metric: Metric, since_ms: int) -> Points:

@@ -11,7 +11,16 @@ from neve.promql.labels import Labels, make_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PARTS", "Metric", "base_labels", "translate_label", "translate_name", "translate_unit", "unescape_name"]
+__all__ = [
+    "PARTS",
+    "Metric",
+    "base_labels",
+    "translate_label",
+    "translate_name",
+    "translate_unit",
+    "unescape_name",
+    "write_name_pattern",
+]
 
 _UNITS = {
     "d": "days", "h": "hours", "min": "minutes", "s": "seconds", "ms": "milliseconds", "us": "microseconds",
@@ -25,6 +34,8 @@ _SEPARATORS = re.compile(r"[^a-zA-Z0-9:]+")
 _NOT_LABEL = re.compile(r"[^a-zA-Z0-9]")
 _CODE = re.compile(r"_([0-9a-fA-F]{0,6})_")
 _ESCAPED = re.compile(rf"(?:[^_]|{_CODE.pattern})*")
+_MOVED = ("total", "ratio")  # words that a name has at its end, wherever the metric has them
+_MAX_WORDS = 40  # of a name, in a pattern
 DELTA = 1
 
 # Series that a metric of each type becomes: the end of their names.
@@ -82,6 +93,27 @@ def translate_name(metric: Metric) -> str:
         tokens = [*(word for word in tokens if word != "ratio"), "ratio"]
     name = "_".join(tokens)
     return f"_{name}" if name[:1].isdigit() else name
+
+
+def write_name_pattern(name: str) -> str | None:
+    """Return a regular expression that all metrics match whose series may have a name, or `None` for long names.
+
+    The words of such a metric begin those of the name: units and types only add words at the end. Others match, too.
+
+    >>> bool(re.fullmatch(write_name_pattern("http_requests_total"), "http.requests"))
+    True
+    >>> bool(re.fullmatch(write_name_pattern("http_requests_total"), "http.errors"))
+    False
+    """
+    words = [word for word in _SEPARATORS.split(name) if word and word not in _MOVED]
+    if len(words) > _MAX_WORDS:
+        return None
+    gap, moved = "[^a-zA-Z0-9:]", "|".join(_MOVED)
+    pattern = ""
+    for word in reversed(words[1:]):
+        pattern = f"(?:{gap}+(?:(?:{moved}){gap}+)*{re.escape(word)}{pattern})?"
+    first = f"(?:{re.escape(words[0])}{pattern})?" if words else ""
+    return f"{gap}*(?:(?:{moved}){gap}+)*{first}(?:{gap}*(?:{moved}))*{gap}*"
 
 
 def translate_unit(unit: str) -> str:

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from neve.promql.series import Floats, Integers, is_stale
 from neve.promql.storage.point_rows import NANOS
-from neve.promql.storage.sample_blocks import widen
+from neve.promql.storage.sample_blocks import MAX_BLOCKS, widen
 from neve.promql.storage.series_catalog import make_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from neve.promql.labels import Labels
     from neve.promql.series import SeriesSet
@@ -58,6 +58,8 @@ _VALUES = {
     "histogram": "'bounds': explicit_bounds, 'buckets': bucket_counts",
 }
 _KEY_BYTES = 2000  # memory of a key
+_DAY_MS = 86_400_000
+LONG_DAYS = 8  # a range of so many is read in whole days
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +171,44 @@ class WindowReader:
         return RolledRows(rows.keys, owner[wanted], starts, flat)
 
     def _load(self, start_ms: int, until_ms: int) -> RolledRows:
-        first, last = widen(start_ms, until_ms - 1) if self.reads_ahead else (start_ms, until_ms - 1)
-        last = min(last, max(until_ms, self.level.find_end(start_ms)) - 1)
-        key = ("rolled", self.kind, tuple(self.names), self.level.table, self.level.version, first, last)
-        found: RolledRows | None = self.kept.get(key)
-        if found is None and self.level.version:  # commits of points do not change rows of this version
-            older = self.kept.get_older(key)
-            found = None if older is None else older[0]
-        if found is None:
-            fields = _FIELDS + _VALUES[self.kind]
-            sql = (
-                f"SELECT metric_name, unit, attributes, resource_attrs, list({{{fields}}}) AS points "  # noqa: S608  # parameters
-                f"FROM {self.level.table} WHERE {_CONDITIONS[self.kind]} AND metric_name IN ({make_marks(self.names)}) "
-                "GROUP BY ALL"
+        """Return kept rows that have the range, or read them and more, for later queries."""
+        key = ("rolled", self.kind, tuple(self.names), self.level.table, self.level.version)
+        known: list[tuple[int, int]] = self._get(key) or []
+        for block in known:
+            found: RolledRows | None = (
+                self._get((key, block)) if block[0] <= start_ms and until_ms - 1 <= block[1] else None
             )
-            bounds = (_EPOCH + timedelta(milliseconds=first), _EPOCH + timedelta(milliseconds=last + 1))
-            found = RolledRows.of(self.run(sql, self.names, bounds))
-            self.kept.put(key, found, len(found.keys) * _KEY_BYTES + found.columns.nbytes)
-        return found
+            if found is not None:
+                return found
+        block = self._choose_block(start_ms, until_ms)
+        fields = _FIELDS + _VALUES[self.kind]
+        sql = (
+            f"SELECT metric_name, unit, attributes, resource_attrs, list({{{fields}}}) AS points "  # noqa: S608  # parameters
+            f"FROM {self.level.table} WHERE {_CONDITIONS[self.kind]} AND metric_name IN ({make_marks(self.names)}) "
+            "GROUP BY ALL"
+        )
+        bounds = (_EPOCH + timedelta(milliseconds=block[0]), _EPOCH + timedelta(milliseconds=block[1] + 1))
+        rows = RolledRows.of(self.run(sql, self.names, bounds))
+        known[:] = [block, *known][:MAX_BLOCKS]
+        self.kept.put(key, known, _KEY_BYTES)
+        self.kept.put((key, block), rows, len(rows.keys) * _KEY_BYTES + rows.columns.nbytes)
+        return rows
+
+    def _get(self, key: Hashable) -> Any:
+        """Return a kept value. Commits of points do not change rows of this version."""
+        found = self.kept.get(key)
+        older = self.kept.get_older(key) if found is None and self.level.version else None
+        return found if older is None else older[0]
+
+    def _choose_block(self, start_ms: int, until_ms: int) -> tuple[int, int]:
+        """Return the milliseconds to read, inclusive: whole days of long ranges, up to the last window."""
+        if not self.reads_ahead:
+            return start_ms, until_ms - 1
+        if until_ms - start_ms < LONG_DAYS * _DAY_MS:
+            first, last = widen(start_ms, until_ms - 1)
+        else:
+            first, last = start_ms // _DAY_MS * _DAY_MS, ((until_ms - 1) // _DAY_MS + 1) * _DAY_MS - 1
+        return first, min(last, max(until_ms, self.level.find_end(start_ms)) - 1)
 
 
 def read_windows(rows: RolledRows) -> Windowed | None:

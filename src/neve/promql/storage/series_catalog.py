@@ -6,11 +6,13 @@ last point of a series on a day: the table has no gaps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from neve.promql.storage.otel_names import write_name_pattern
 from neve.promql.storage.series_rows import NO_ROWS, SeriesRow, add_rows, measure_row, read_metric, read_rows
 
 if TYPE_CHECKING:
@@ -79,6 +81,19 @@ def make_marks(values: Sequence[Any]) -> str:
     return ", ".join("?" for _ in values)
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedSeries:
+    """All series of the metrics whose name matches, in a time range."""
+
+    pattern: re.Pattern[str]
+    window: TimeWindow
+    rows: list[SeriesRow]
+
+    def has(self, names: Sequence[str], window: TimeWindow) -> bool:
+        """Return whether these are all series of some metrics in a time range."""
+        return _contains(self.window, window) and all(map(self.pattern.fullmatch, names))
+
+
 @dataclass
 class SeriesCatalog:
     """Metrics, series and resources of a time range.
@@ -94,6 +109,7 @@ class SeriesCatalog:
     kept: KeptValues = field(default_factory=QueryValues)
     check: Callable[[], None] = lambda: None
     run_added: RunAdded | None = None
+    _named: list[_NamedSeries] = field(default_factory=list)
 
     def list_metrics(self, window: TimeWindow) -> list[Metric]:
         """Return the metrics that have points in the hours or days of a time range."""
@@ -113,6 +129,28 @@ class SeriesCatalog:
             self.kept.put(key, found, len(found) * _ROW_BYTES)
         return found
 
+    def find_metrics(self, name: str, window: TimeWindow) -> list[Metric]:
+        """Return the metrics that a name may mean, in the hours or days of a time range, and others.
+
+        Their series are read by the same statement: `read_series` needs none.
+        """
+        pattern = None if self.run_new is None else write_name_pattern(name)
+        hours = _to_units(window)
+        if pattern is None or self.kept.get(("metrics", hours)) is not None:
+            return self.list_metrics(window)
+        key = ("named", name, hours)
+        where = "regexp_full_match(metric_name, ?)"
+        found: list[SeriesRow] | None = self.kept.get(key)
+        if found is None:
+            older = self._find_older(key)
+            if older is None:
+                found = self._make_rows(self._read_series(where, [pattern], hours))
+            else:
+                found = self._add_series(older[0], where, [pattern], hours, older[1])
+            self.kept.put(key, found, sum(map(measure_row, found)))
+        self._named.append(_NamedSeries(re.compile(pattern), hours, found))
+        return [metric for metric in dict.fromkeys(row.metric for row in found) if metric.name]
+
     def list_descriptions(self, window: TimeWindow) -> Iterator[tuple[Metric, str]]:
         """Yield the metrics that have points in a time range, with each of their descriptions."""
         rows = self._read_distinct(f"{IDENTITY}, description", window, " ORDER BY ALL").to_pylist()
@@ -131,20 +169,29 @@ class SeriesCatalog:
         self, kind: str, names: Sequence[str], window: TimeWindow, *, is_late: bool = False
     ) -> list[SeriesRow]:
         """Return the series of some metrics, with `is_late` also the values of further labels. Some come twice."""
+        where, given = f"metric_type = ? AND metric_name IN ({make_marks(names)})", [kind, *names]
+        late = _LATE.get(kind) if is_late else None
         if self.run_new is None:
-            return self._make_rows(self._read_series(kind, names, window, is_late=is_late))
+            return self._make_rows(self._read_series(where, given, window, late))
         hours = _to_units(window)
         key = ("series", kind, tuple(names), hours, is_late)
-        found: list[SeriesRow] | None = self.kept.get(key)
+        found: list[SeriesRow] | None = None if is_late else self._find_named(kind, names, hours)
+        if found is None:
+            found = self.kept.get(key)
         if found is None:
             older = None if is_late else self._find_older(key)
             if older is None:
-                found = self._make_rows(self._read_series(kind, names, hours, is_late=is_late))
+                found = self._make_rows(self._read_series(where, given, hours, late))
             else:
-                found = self._add_series(older[0], kind, names, hours, older[1])
+                found = self._add_series(older[0], where, given, hours, older[1])
             self.kept.put(key, found, sum(map(measure_row, found)))
         first, last, _ = _to_bounds(window)
         return [row for row in found if row.last_ns >= first and row.first_ns < last]
+
+    def _find_named(self, kind: str, names: Sequence[str], window: TimeWindow) -> list[SeriesRow] | None:
+        """Return the series of some metrics that were read with the metrics, if they were."""
+        found = next((one.rows for one in self._named if one.has(names, window)), None)
+        return None if found is None else [row for row in found if row.metric.kind == kind and row.metric.name in names]
 
     def _find_older(self, key: Hashable) -> tuple[Any, Mapping[str, str]] | None:
         """Return a value of an earlier version that can be completed."""
@@ -161,8 +208,8 @@ class SeriesCatalog:
     def _add_series(
         self,
         older: Sequence[SeriesRow],
-        kind: str,
-        names: Sequence[str],
+        where: str,
+        given: Sequence[Any],
         window: TimeWindow,
         versions: Mapping[str, str],
     ) -> list[SeriesRow]:
@@ -170,9 +217,9 @@ class SeriesCatalog:
         sql = (
             f"SELECT series_id, {_ROW}, NULL AS late, series_id IS NULL AS has_rows_without_id, "  # noqa: S608  # parameters
             "min(time_unix_nano) AS first_ns, max(time_unix_nano) AS last_ns FROM metrics "
-            f"WHERE metric_type = ? AND metric_name IN ({make_marks(names)}) GROUP BY ALL"
+            f"WHERE {where} GROUP BY ALL"
         )
-        return add_rows(older, self._read_added(sql, [kind, *names], window, versions), self.check)
+        return add_rows(older, self._read_added(sql, given, window, versions), self.check)
 
     def _make_rows(self, table: pa.Table) -> list[SeriesRow]:
         found: list[SeriesRow] = []
@@ -181,10 +228,10 @@ class SeriesCatalog:
             found += rows
         return found
 
-    def _read_series(self, kind: str, names: Sequence[str], window: TimeWindow, *, is_late: bool) -> pa.Table:
-        late, late_points = _LATE.get(kind, ("NULL", "NULL")) if is_late else ("NULL", "NULL")
-        where = f"metric_type = ? AND metric_name IN ({make_marks(names)})"
-        given = [kind, *names]
+    def _read_series(
+        self, where: str, given: Sequence[Any], window: TimeWindow, further: tuple[str, str] | None = None
+    ) -> pa.Table:
+        late, late_points = further or ("NULL", "NULL")
         if self.run_new is None:
             sql = f"SELECT DISTINCT {IDENTITY}, {MAPS}, {late_points} AS late FROM metrics WHERE {where}"  # noqa: S608  # parameters
             return self.run(sql, given, window)
@@ -210,6 +257,12 @@ class SeriesCatalog:
             f"UNION SELECT {columns} FROM metrics WHERE time_unix_nano >= ? AND time_unix_nano < ?{order}"
         )
         return self.run_new(sql, [first, last, first, last], days)
+
+
+def _contains(outer: TimeWindow, inner: TimeWindow) -> bool:
+    """Return whether a time range has all of another one."""
+    begins = outer[0] is None or (inner[0] is not None and outer[0] <= inner[0])
+    return begins and (outer[1] is None or (inner[1] is not None and inner[1] <= outer[1]))
 
 
 def _to_units(window: TimeWindow) -> TimeWindow:

@@ -6,39 +6,22 @@ spans of the time range.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neve.lexical.matchers import MatchKind
 from neve.model.service_calls import WEIGHT
-from neve.promql.labels import Labels, make_labels, match_sets
-from neve.promql.language.syntax import METRIC_NAME
-from neve.promql.storage.minute_counters import (
-    HIGHEST,
-    LOWEST,
-    MINUTE_MS,
-    choose_names,
-    read_buckets,
-    read_sums,
-    spread,
-)
-from neve.promql.storage.service_graph import widen
+from neve.promql.storage.minute_counters import HIGHEST, LOWEST, MINUTE_MS, CountedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Sequence
 
     from neve.lexical.matchers import Matcher
-    from neve.promql.storage.points import Column
 
-    ReadRows = Callable[[str, Sequence[Any]], pa.Table]
-
-__all__ = ["NAMES", "PREFIX", "list_labels", "read_columns", "widen"]
+__all__ = ["PREFIX", "SPAN_METRICS"]
 
 PREFIX = "traces_spanmetrics"
 _SUMS = {f"{PREFIX}_calls_total": "calls", f"{PREFIX}_latency_sum": "seconds"}
 _COUNTS = (f"{PREFIX}_latency_bucket", f"{PREFIX}_latency_count")
-NAMES = (*_SUMS, *_COUNTS)
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _LABELS = "service, span_name, span_kind, status_code"
@@ -74,41 +57,16 @@ _WRITE_BUCKETS = (
 )
 
 
-def list_labels(
-    read: ReadRows, names: Sequence[Matcher], labels: Sequence[Matcher], check: Callable[[], None]
-) -> Iterator[Labels]:
-    """Yield the label sets that match."""
-    chosen = _choose(names, check)
-    if not chosen:
-        return
-    rows = read(f"SELECT DISTINCT {_COLUMNS} FROM spans", ()).to_pylist()
-    found = [one for name in chosen for row in rows for one in spread(name, make_labels({**row, METRIC_NAME: name}))]
-    matched = match_sets(found, labels, check)
-    yield from (one for one, is_match in zip(found, matched, strict=True) if is_match)
+def _is_named(names: Sequence[Matcher]) -> bool:
+    """Return whether a query names these metrics, and not only all."""
+    return any(one.kind is MatchKind.EQUAL or (one.kind is MatchKind.REGEX and PREFIX in one.value) for one in names)
 
 
-def read_columns(
-    read: ReadRows, names: Sequence[Matcher], labels: Sequence[Matcher], check: Callable[[], None]
-) -> Iterator[Column]:
-    """Yield the series that match, with their samples in order of time."""
-    chosen = _choose(names, check)
-    if not chosen:
-        return
-    newest = read(f"SELECT max({_MINUTE}) AS newest FROM spans", ()).column(0)[0].as_py()
-    if newest is None:
-        return
-    last = int(newest) + MINUTE_MS
-    plain = {name: column for name, column in _SUMS.items() if name in chosen}
-    if plain:
-        yield from read_sums(read(_WRITE_SUMS, ()), plain, labels, last, check)
-    wanted = [name for name in chosen if name in _COUNTS]
-    if wanted:
-        yield from read_buckets(read(_WRITE_BUCKETS, ()), wanted, labels, last, check)
-
-
-def _choose(names: Sequence[Matcher], check: Callable[[], None]) -> list[str]:
-    """Return the names that match, if the query names them and not only all metrics."""
-    is_named = any(
-        one.kind is MatchKind.EQUAL or (one.kind is MatchKind.REGEX and PREFIX in one.value) for one in names
-    )
-    return choose_names(NAMES, names, check) if is_named else []
+SPAN_METRICS = CountedTable(
+    labels=f"SELECT DISTINCT {_COLUMNS} FROM spans",
+    newest=f"SELECT max({_MINUTE}) AS newest FROM spans",
+    sums=_SUMS,
+    write_sums=lambda _columns: _WRITE_SUMS,
+    buckets=dict.fromkeys(_COUNTS, _WRITE_BUCKETS),
+    is_named=_is_named,
+)

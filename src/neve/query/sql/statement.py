@@ -8,6 +8,7 @@ from both engines.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import cached_property
@@ -44,7 +45,7 @@ from neve.query.sql.text_ids import convert_text_ids
 from neve.query.sql.type_inference import NotPortable, kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     import pyarrow as pa
@@ -177,7 +178,7 @@ def _unqualify(tree: exp.Expr, table: exp.Table) -> None:
 # Only the tree is passed on: the SQL for an engine is generated from it (`query/sql/statement.py`), so no user text
 # reaches an engine without a check here. Unknown syntax is rejected.
 
-__all__ = ["Statement", "find_lake_tables", "parse"]
+__all__ = ["Statement", "bind_template", "find_lake_tables", "parse", "parse_template"]
 
 NODES_OF_A_LEVEL = 4  # nodes of a subquery in parentheses
 HEADER = "header"  # of the metadata of a node: the name of a column of the result
@@ -256,27 +257,54 @@ def parse(sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters = ()
     if first == "EXPLAIN":
         explain, sql = _split_explain(sql[tokens[0].end + 1 :])
         tokens = tokenize(sql)
+    return _bind(_parse_checked(sql, tokens, tables), tables, parameters, explain)
+
+
+def parse_template(sql: str, tables: Mapping[str, pa.Schema]) -> exp.Expression:
+    """Parse a query whose placeholders have no values yet, as `parse` does."""
+    return _parse_checked(sql, tokenize(sql), tables)
+
+
+def bind_template(template: exp.Expression, tables: Mapping[str, pa.Schema], parameters: Parameters) -> Statement:
+    """Return the statement of a template with values for its placeholders."""
+    return _bind(template.copy(), tables, parameters)
+
+
+def _parse_checked(sql: str, tokens: list[Token], tables: Mapping[str, pa.Schema]) -> exp.Expression:
     tree = expand_catalog_tables(_parse_query(sql, tokens), tables)
-    try:
-        _check_and_bind(tree, sql, tables, parameters)
-    except QueryError:
-        unlink(tree)
-        raise
+    with _unlinked_on_error(tree):
+        check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
+        check_expanded_size(tree)
+        for name in _function_names(tree):
+            if fold(name) not in KNOWN:
+                raise add_place(function_error(name, KNOWN), sql, name)
+        check_shape(tree)
+        remember_headers(tree)
+        mark_lake_tables(tree, tables)
+    return tree
+
+
+def _bind(
+    tree: exp.Expression,
+    tables: Mapping[str, pa.Schema],
+    parameters: Parameters,
+    explain: Literal["", "plan", "analyze"] = "",
+) -> Statement:
+    with _unlinked_on_error(tree):
+        bind(tree, parameters)
+        convert_text_ids(tree, tables)
+        check_sizes(tree)
     return Statement(tree, "select", explain, volatile=_find_volatile(tree), schemas=tables)
 
 
-def _check_and_bind(tree: exp.Expression, sql: str, tables: Mapping[str, pa.Schema], parameters: Parameters) -> None:
-    check_nodes(tree, MAX_DEPTH * NODES_OF_A_LEVEL)
-    check_expanded_size(tree)
-    for name in _function_names(tree):
-        if fold(name) not in KNOWN:
-            raise add_place(function_error(name, KNOWN), sql, name)
-    check_shape(tree)
-    remember_headers(tree)
-    mark_lake_tables(tree, tables)
-    bind(tree, parameters)
-    convert_text_ids(tree, tables)
-    check_sizes(tree)
+@contextmanager
+def _unlinked_on_error(tree: exp.Expression) -> Iterator[None]:
+    """Unlink a tree that is refused."""
+    try:
+        yield
+    except QueryError:
+        unlink(tree)
+        raise
 
 
 def _split_explain(sql: str) -> tuple[Literal["plan", "analyze"], str]:
