@@ -34,7 +34,8 @@ __all__ = ["FoundSpan", "FoundTrace", "Spanset", "find_traces", "search"]
 FIRST_PAGE = 100  # candidates of the first page
 GROWTH = 4
 MAX_PAGE = 20_000
-RANGE_GROWTH = 16  # of the traces in a time range without enough candidates: a few steps reach any lake's end
+RANGE_GROWTH = 16  # of the traces in a time range without enough candidates
+MAX_REACH = 2000  # traces; a search that needs more reads the whole range at once, instead of parts again and again
 _SHOWN_APART = frozenset(
     {"name", "duration", "trace:id", "span:id", "span:parentID"}
 )  # fields of every span of an answer
@@ -114,7 +115,7 @@ def _list_candidates(finder: _Finder, size: int) -> Iterator[list[bytes]]:
             return
         if is_last:  # candidates of a longer range come after these
             offset, size, reach = 0, len(seen) + size, reach * RANGE_GROWTH
-            recent = find_recent(reader, condition, window, reach)
+            recent = window if reach > MAX_REACH else find_recent(reader, condition, window, reach)
 
 
 def _summarize(reader: SpanReader, found: list[FoundTrace], window: Window) -> list[FoundTrace]:
