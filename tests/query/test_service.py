@@ -23,10 +23,11 @@ from neve.query.config import LimitRule, QueryConfig
 from neve.query.engine.spark import SparkEngine
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.engine_errors import FilesMissing, StorageUnavailable
-from neve.query.execution import RunningQuery, StoredRun
+from neve.query.execution import RunningQuery
 from neve.query.planning.tenancy import check_snapshot
 from neve.query.planning_turns import PlanningTurns
 from neve.query.request import Request, TimeRange
+from neve.query.runs import StoredRun
 from neve.query.service import Ports, QueryService
 from tests.query.lakes import ACME, OTHER, fork_lake, logs, make_lake, put
 
@@ -314,7 +315,12 @@ def test_a_statement_is_freed_without_a_collection_of_garbage(make_service: Call
     """Parsed statements leave no cycles: a scan for the garbage of many would hold up all threads."""
     service = make_service(cache_bytes=0)
     columns = ", ".join(f"message AS c{number}" for number in range(200))
-    statements = [f"SELECT {columns} FROM logs", f"SELECT {columns}, no_such_function() FROM logs"]
+    statements = [
+        f"SELECT {columns} FROM logs",
+        f"SELECT {columns}, no_such_function() FROM logs",
+        f"SELECT {columns}, no_such_column FROM logs",
+        f"SELECT {columns}, error('while it runs') FROM logs",
+    ]
     gc.collect()
     gc.disable()
     try:

@@ -70,7 +70,14 @@ def run_api(settings: Settings, lake: Lake, instance: str, ready: Ready) -> int:
     os.nice(API_NICENESS)  # the processes that run queries inherit it, and the time slices
     request_time_slices(SHORT_NANOSECONDS)
     with _process(settings, instance, "api") as board:
-        return _run_server(board, open_api(settings, lake), ready)
+        return _run_server(board, open_api(settings, lake), lambda addresses: ready(_settle(addresses)))
+
+
+def _settle(addresses: Addresses) -> Addresses:
+    """Exempt what was imported and built until now from scans for garbage: it stays."""
+    gc.collect()
+    gc.freeze()
+    return addresses
 
 
 def run_worker(settings: Settings, lake: Lake, names: Collection[str], instance: str, ready: Ready) -> int:

@@ -1,8 +1,4 @@
-"""Execution of one query: its state, its result as it arrives, its timeout and its cancellation.
-
-A query reads its rows from a `Run`: a statement in an engine, a result that is stored already, or another run whose
-rows are collected for the cache.
-"""
+"""Execution of one query: its state, its result as it arrives, its timeout and its cancellation."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
 
@@ -18,6 +14,7 @@ from neve.errors import LimitExceeded, QueryCancelled, QueryError
 from neve.model.query_log import PAGE_NOTE
 from neve.query.engine_errors import classify_engine_error, public_message
 from neve.query.request import QueryLogEntry, Statistics
+from neve.query.runs import StoredRun
 from neve.query.sql.error_text import explain_engine_error
 
 if TYPE_CHECKING:
@@ -25,134 +22,12 @@ if TYPE_CHECKING:
 
     from neve.query.limits import Limits
     from neve.query.request import Request
-
-
-class StoredRun:
-    """A stored result that needs no execution."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of the result."""
-        return self._table.schema
-
-    def begin(self) -> None:
-        """Do nothing: the result exists already."""
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result."""
-        yield from self._table.to_batches()
-
-    def interrupt(self) -> None:
-        """Do nothing: no statement runs."""
-
-    def close(self) -> None:
-        """Do nothing: no resources are held."""
-
-
-class CollectingRun:
-    """Wrapper of a run that passes on its result once it is complete, if it has at most so many bytes."""
-
-    def __init__(self, run: Run, most_bytes: int, keep: Callable[[pa.Table], None]) -> None:
-        self._run = run
-        self._most = most_bytes
-        self._keep = keep
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of the result."""
-        return self._run.schema
-
-    def begin(self) -> None:
-        """Start the run."""
-        self._run.begin()
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result as it arrives."""
-        kept: list[pa.RecordBatch] | None = []
-        size = 0
-        for batch in self._run.batches():
-            size += batch.nbytes
-            if size > self._most:
-                kept = None
-            elif kept is not None:
-                kept.append(batch)
-            yield batch
-        if kept is not None:
-            self._keep(pa.Table.from_batches(kept, self.schema))
-
-    def interrupt(self) -> None:
-        """Interrupt the run, from any thread."""
-        self._run.interrupt()
-
-    def close(self) -> None:
-        """Release resources."""
-        self._run.close()
-
-
-class RowLimitRun:
-    """Wrapper of a run that fails if its result has more rows than are allowed."""
-
-    def __init__(self, run: Run, most_rows: int, setting: str) -> None:
-        self._run = run
-        self._most, self._setting = most_rows, setting
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of the result."""
-        return self._run.schema
-
-    def begin(self) -> None:
-        """Start the run."""
-        self._run.begin()
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result as it arrives."""
-        rows = 0
-        for batch in self._run.batches():
-            rows += batch.num_rows
-            if rows > self._most:
-                raise LimitExceeded(
-                    f"the result has more than {self._most:,} rows ({self._setting})",
-                    limit="rows",
-                    hint="select fewer rows, for example with LIMIT",
-                )
-            yield batch
-
-    def interrupt(self) -> None:
-        """Interrupt the run, from any thread."""
-        self._run.interrupt()
-
-    def close(self) -> None:
-        """Release resources."""
-        self._run.close()
+    from neve.query.runs import Run
 
 
 State = Literal["running", "done", "failed", "cancelled"]
 
 INSIST_SECONDS = 0.05
-
-
-class Run(Protocol):
-    """A statement in an engine."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns of the result."""
-
-    def begin(self) -> None:
-        """Start the statement."""
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result as it arrives."""
-
-    def interrupt(self) -> None:
-        """Interrupt the statement, from any thread."""
-
-    def close(self) -> None:
-        """Release resources."""
 
 
 class RunningQuery:
@@ -230,7 +105,7 @@ class RunningQuery:
             self._first = next(self._rest, None)
         except Exception as error:
             run.close()
-            raise self._words(error) from error
+            self._raise_for_users(error)
         self._works = False
 
     def collect(self, run: Run) -> pa.Table:
@@ -246,7 +121,7 @@ class RunningQuery:
                 self.check()
                 batches.append(batch)
         except Exception as error:
-            raise self._words(error) from error
+            self._raise_for_users(error)
         finally:
             with self._lock:
                 self._run = StoredRun(pa.table({}))
@@ -262,9 +137,7 @@ class RunningQuery:
             self.finish("cancelled", error="the client closed the connection")
             raise
         except Exception as error:
-            failure = self._words(error)
-            self.fail(failure)
-            raise failure from error
+            self._raise_for_users(error, ended=True)
         self.finish("done")
 
     def check(self) -> None:
@@ -390,6 +263,18 @@ class RunningQuery:
                 hint="narrow the time range, select fewer columns, or raise the limit",
             )
         return None
+
+    def _raise_for_users(self, error: Exception, *, ended: bool = False) -> NoReturn:
+        """Raise an engine's error as one for users, and end the query with it."""
+        failure = self._words(error)
+        if ended:
+            self.fail(failure)
+        try:
+            if failure is error:
+                raise failure
+            raise failure from error
+        finally:
+            del failure, error  # the traceback would tie the error to itself, and keep the parsed statement as garbage
 
     def _words(self, error: Exception) -> Exception:
         """Return an engine's error for users. An error after an interrupt has the reason of the interrupt."""

@@ -15,9 +15,9 @@ from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
 from neve.query.engine.program import GROWING
 from neve.query.engine_errors import FilesMissing, planning_errors
-from neve.query.execution import CollectingRun, StoredRun
 from neve.query.query_plan import plan_query
 from neve.query.request import Statistics, TimeRange
+from neve.query.runs import CollectingRun, StoredRun
 from neve.query.sql.statement import pin_clock
 from neve.query.statement_runner import ATTEMPTS
 from neve.query.table_versions import list_grown_versions, table_version
@@ -25,10 +25,11 @@ from neve.query.table_versions import list_grown_versions, table_version
 if TYPE_CHECKING:
     from neve.query.engine.duckdb import Write
     from neve.query.engine.program import CurrentRollup, Program, StatementRequest, TableVersions
-    from neve.query.execution import Run, RunningQuery
+    from neve.query.execution import RunningQuery
     from neve.query.limits import Limits
     from neve.query.query_plan import QueryPlan
     from neve.query.request import Request
+    from neve.query.runs import Run
     from neve.query.statement_runner import StatementRunner
     from neve.query.tables import CatalogView
 

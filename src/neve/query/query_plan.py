@@ -23,13 +23,13 @@ from neve.query.cache import CacheKey
 from neve.query.engine.duckdb import DUCKDB
 from neve.query.engine.spark import SPARK
 from neve.query.engine_errors import StorageUnavailable
-from neve.query.execution import StoredRun
 from neve.query.planning.duckdb_source import duckdb_source, named_columns
 from neve.query.planning.file_planner import TIME, time_predicate
 from neve.query.planning.scans import find_scans, format_predicate
 from neve.query.planning.tenancy import TENANT, check_snapshot, check_tenant
 from neve.query.request import UTC_ZONE, ScanStatistics, Statistics
 from neve.query.rollup_routing.router import route
+from neve.query.runs import StoredRun
 from neve.query.sql.catalog_tables import format_type
 from neve.query.sql.duckdb_statement import DuckDBStatement, draw_source_names
 from neve.query.sql.statement import find_lake_tables, write_for_duckdb, write_for_spark
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from neve.query.config import QueryConfig
     from neve.query.engine.spark import SparkEngine
-    from neve.query.execution import Run
     from neve.query.planning.file_planner import FilePlan, FilePlanner, PlannedFile
     from neve.query.planning.scans import Scan
     from neve.query.request import Request, TimeRange
     from neve.query.rollup_routing.router import Coverage
+    from neve.query.runs import Run
     from neve.query.sql.statement import Statement
     from neve.query.tables import CatalogView, LakeTables, TableFacts
 

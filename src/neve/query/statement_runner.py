@@ -12,7 +12,6 @@ from neve.predicate.duckdb_constants import time_zones
 from neve.query.engine.duckdb import DUCKDB
 from neve.query.engine.spark import SPARK
 from neve.query.engine_errors import FilesMissing, planning_errors
-from neve.query.execution import CollectingRun, RowLimitRun, StoredRun
 from neve.query.query_plan import (
     MeasuredRun,
     describe_table,
@@ -22,6 +21,7 @@ from neve.query.query_plan import (
     show_tables,
 )
 from neve.query.request import UTC_ZONE, Statistics
+from neve.query.runs import CollectingRun, RowLimitRun, StoredRun
 from neve.query.sql.dialect import unlink
 from neve.query.sql.pivots import fill_pivots, values_statement
 from neve.query.sql.statement import parse, pin_clock
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from neve.query.engine.duckdb import Write
     from neve.query.engine.program import PlanStatement, Program
     from neve.query.engine.spark import SparkEngine
-    from neve.query.execution import Run, RunningQuery
+    from neve.query.execution import RunningQuery
     from neve.query.limits import Limits
     from neve.query.planning_turns import PlanningTurns
     from neve.query.query_plan import PlanSources, QueryPlan
     from neve.query.request import Request
+    from neve.query.runs import Run
     from neve.query.sql.duckdb_statement import DuckDBStatement
     from neve.query.sql.pivots import OpenPivot
     from neve.query.sql.statement import Statement

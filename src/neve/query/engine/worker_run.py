@@ -211,10 +211,13 @@ class WorkerRun:
             self.cpu_seconds = told.pop("cpu_seconds")
             self._pool.shares.charge(self._statement.organization, self.cpu_seconds)
             if frame == Frame.ERROR:
-                error = self._rebuild(**told)
-                self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
-                raise error
+                raise self._read_error(told)  # no name here: it would tie the statement to its error, as garbage
         return frame, payload
+
+    def _read_error(self, told: dict[str, Any]) -> Exception:
+        error = self._rebuild(**told)
+        self._is_worn |= isinstance(error, duckdb.OutOfMemoryException)
+        return error
 
     def _send_plan(self, worker: WorkerProcess, document: dict[str, Any]) -> None:
         """Plan a statement of the program. The worker does not see why one is refused: the reason stays here."""
