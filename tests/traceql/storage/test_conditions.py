@@ -12,7 +12,7 @@ from neve.traceql.evaluation.field_evaluator import evaluate
 from neve.traceql.evaluation.span_batch import SpanBatch
 from neve.traceql.language.parser import parse
 from neve.traceql.language.rewrites import simplify
-from neve.traceql.language.syntax import Filter, Pipeline
+from neve.traceql.language.syntax import Attribute, Filter, Pipeline
 from neve.traceql.storage.columns import TREE, list_attributes
 from neve.traceql.storage.conditions import narrow
 from neve.traceql.storage.span_reader import SpanReader, Window
@@ -29,6 +29,12 @@ def open_many() -> SpanReader:
     return open_spans(spans, spans_left=1 << 60, bytes_left=1 << 60)
 
 
+@lru_cache(maxsize=8)
+def read_all(attributes: tuple[Attribute, ...]) -> SpanBatch:
+    """Return all spans with these attributes."""
+    return SpanBatch.sort(open_many().read(list(attributes), WINDOW, None, TREE))
+
+
 def list_missed(text: str) -> tuple[int, list[tuple[bytes, bytes]]]:
     """Return the number of chosen spans, and those of them that SQL does not pass."""
     root = simplify(parse(f"{{ {text} }}").root)
@@ -36,7 +42,7 @@ def list_missed(text: str) -> tuple[int, list[tuple[bytes, bytes]]]:
     [element] = root.elements
     assert isinstance(element, Filter)
     reader, attributes = open_many(), list_attributes(root)
-    every = SpanBatch.sort(reader.read(attributes, WINDOW, None, TREE))
+    every = read_all(tuple(attributes))
     is_chosen = evaluate(element.condition, every).is_true.tolist()
     keys = zip(every.column("trace_id").to_pylist(), every.column("span_id").to_pylist(), is_chosen, strict=True)
     chosen = [(trace, span) for trace, span, is_true in keys if is_true]
