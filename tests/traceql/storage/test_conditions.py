@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,12 +13,15 @@ from neve.traceql.evaluation.field_evaluator import evaluate
 from neve.traceql.evaluation.span_batch import SpanBatch
 from neve.traceql.language.parser import parse
 from neve.traceql.language.rewrites import simplify
-from neve.traceql.language.syntax import Attribute, Filter, Pipeline
+from neve.traceql.language.syntax import Filter, Pipeline
 from neve.traceql.storage.columns import TREE, list_attributes
 from neve.traceql.storage.conditions import narrow
 from neve.traceql.storage.span_reader import SpanReader, Window
 from tests.traceql import queries
 from tests.traceql.plain_traces import BASE, open_spans, random_spans
+
+if TYPE_CHECKING:
+    from neve.traceql.language.fields import Attribute
 
 WINDOW = Window(BASE, BASE + 10**12)
 
