@@ -22,9 +22,9 @@ from bench.report import Report
 from bench.sizes import choose_number
 from bench.traceql_data import make_ids, make_spans
 from bench.usage import tree_cpu
+from neve.app.derived_tables import build_series
 from neve.app.query.service import build_query_service
 from neve.app.search import build_search
-from neve.app.series import build_series
 from neve.lake.commit.append import append_once
 from neve.lake.write.table_writer import Target, write_files
 from neve.model.tables import LOGS, SPANS

@@ -26,9 +26,9 @@ from bench.logql_data import END_S, OWNER, RARE, ROWS, START_S, fill_lake, write
 from bench.report import Report
 from bench.usage import tree_cpu
 from neve.api.loki.routes import FUNCTION, TABLES
+from neve.app.derived_tables import build_series
 from neve.app.query.logql import add_log_tables
 from neve.app.query.service import build_query_service
-from neve.app.series import build_series
 from neve.app.settings import Settings
 from neve.app.wiring import build_lake
 from neve.lake.tables import init_tables

@@ -2,7 +2,8 @@
 
 CPU seconds are those of the driver, the JVM and the Python workers; the broker is a part of the surroundings and is not
 counted. All three signals of three generated hours, in exports of 500 records. The session has run once before, on
-other topics, so that nothing is measured of its start. The same exports then go through the raw zone.
+other topics, so that nothing is measured of its start. The same exports then go through the raw zone, and from Kafka
+with ten rules that redact them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.parts import kafka as broker_part
 from tests.parts.build import main as build_parts
 
 from bench.exports import Exports, exports
+from bench.redact import TEN as TEN_RULES
 from bench.report import Report
 from bench.sizes import choose
 from bench.usage import tree_cpu
@@ -42,6 +44,7 @@ from neve.raw.config import RawConfig
 from neve.raw.frame import Frame, Kind
 from neve.raw.writer import open_writer
 from neve.raw.zone import OTLP, RawZone
+from neve.redaction.config import RedactionConfig
 from neve.state.config import StateConfig
 from neve.state.sql_documents import SqlDocuments
 from neve.state.store import StateStore
@@ -68,6 +71,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder, broker_part.kafka() as broker:
         bench = StreamBench(Path(folder), sent, broker.bootstrap)
         ways: dict[str, Callable[[], float]] = {"kafka": bench.kafka, "raw": bench.raw, "decode": bench.decode}
+        ways["kafka_redacted"] = lambda: bench.kafka(
+            RedactionConfig.model_validate({"rules": TEN_RULES, "salt": "a salt for benchmarks"})
+        )
         best: dict[str, float] = {}
         for round_number in range(ROUNDS + 1):
             for name, way in ways.items():
@@ -95,6 +101,7 @@ def _report(bench: StreamBench, best: dict[str, float]) -> Report:
     report.ratios = {
         "vs_decode": speed["kafka"] / speed["decode"],
         "raw_zone_vs_decode": speed["raw"] / speed["decode"],
+        "ten_redaction_rules_cpu": best["kafka_redacted"] / best["kafka"],
     }
     return report
 
@@ -109,8 +116,8 @@ class StreamBench:
         self.table_bytes = 0
         self.runs = 0
 
-    def kafka(self) -> float:
-        """`neve ingest kafka --available-now`."""
+    def kafka(self, redaction: RedactionConfig | None = None) -> float:
+        """`neve ingest kafka --available-now`, with rules that redact or without."""
         topics = self._produce()
         config = KafkaConfig.model_validate({"bootstrap_servers": self.bootstrap, "topics": topics})
         documents = SqlDocuments(StateStore(StateConfig(path=str(self.folder / "state.db"))))
@@ -120,7 +127,7 @@ class StreamBench:
             stream = KafkaStream(writer, config, "bench", attempts)
             return QueryJob(writer.publisher.lake, writer.publisher.config, "bench", stream)
 
-        return self._measure(make)
+        return self._measure(make, redaction)
 
     def raw(self) -> float:
         """`neve ingest raw --available-now`."""
@@ -139,7 +146,7 @@ class StreamBench:
             decode(each.signal, list(each.messages), intake)
         return time.process_time() - cpu
 
-    def _measure(self, make: Callable[[StreamWriter], StreamJob]) -> float:
+    def _measure(self, make: Callable[[StreamWriter], StreamJob], redaction: RedactionConfig | None = None) -> float:
         self.runs += 1
         home = self.folder / f"lake{self.runs}"
         lake = Lake(
@@ -150,7 +157,7 @@ class StreamBench:
         )
         init_tables(lake)
         _ = lake.spark
-        config = IngestConfig(checkpoints=str(home / "checkpoints"))
+        config = IngestConfig(checkpoints=str(home / "checkpoints"), redaction=redaction or RedactionConfig())
         job = make(StreamWriter("bench", Publisher(lake, config, "bench")))
         broker = [child for child in psutil.Process().children() if "kafka.Kafka" in " ".join(child.cmdline())]
         before = tree_cpu() - _cpu(broker)

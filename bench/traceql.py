@@ -22,10 +22,10 @@ from bench.report import Report
 from bench.traceql_data import DAYS, END_S, OWNER, ROWS, START_S, fill_lake, find_trace
 from bench.usage import Meter, tree_cpu
 from neve.api.tempo.routes import FUNCTION, TABLES
+from neve.app.derived_tables import build_traces
 from neve.app.query.service import build_query_service
 from neve.app.query.traceql import add_trace_summaries
 from neve.app.search import build_search
-from neve.app.traces import build_traces
 from neve.query.engine.program import Program
 from neve.query.engine.worker_pool import WorkerPool
 from neve.query.request import Request, TimeRange

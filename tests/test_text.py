@@ -78,6 +78,7 @@ def test_nothing_is_shown_as_zero(form: object, text: str) -> None:
 @example(119.7)
 @example(7199.9)
 @example(0.99996)
+@example(1_045_006)
 def test_a_duration_is_read_back_within_its_precision(seconds: float) -> None:
     """Three significant digits are right."""
     assert parse(format_duration(seconds), SECONDS) == pytest.approx(seconds, rel=0.005)

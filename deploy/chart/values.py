@@ -218,6 +218,18 @@ class IngressValues(Values):
     annotations: dict[str, str] = Field({}, description="annotations")
 
 
+class TlsValues(Values):
+    """TLS on the ports of the receiver (OTLP/HTTP, OTLP/gRPC) and the API. The port for health checks has none."""
+
+    existing_secret: str = Field(
+        "", description="secret of type kubernetes.io/tls with the keys tls.crt and tls.key; read again when it changes"
+    )
+    client_ca: bool = Field(
+        False, description="require client certificates of the authorities in the secret's key ca.crt, for OTLP"
+    )
+    server_name: str = Field("", description="name in the certificate, which Prometheus verifies with the key ca.crt")
+
+
 class MonitoringValues(Values):
     """Objects for the Prometheus operator and Grafana's sidecar."""
 
@@ -254,4 +266,5 @@ class ChartValues(Values):
     temporary_size: str = Field("20Gi", description="limit of the temporary files of a pod")
     network_policy: NetworkPolicyValues = Field(NetworkPolicyValues(), description="network policies")
     ingress: IngressValues = Field(IngressValues(), description="Ingress")
+    tls: TlsValues = Field(TlsValues(), description="TLS on the ports of the receiver and the API")
     monitoring: MonitoringValues = Field(MonitoringValues(), description="monitoring")

@@ -109,7 +109,7 @@ def format_duration(length: float | timedelta | None) -> str:
     if value < SHORTEST_SECONDS:
         return "< 1 ms"
     size, symbol = next((size, symbol) for limit, size, symbol in DURATION_UNITS if value < limit)
-    return f"{sign}{_format_number(_round(value / size))} {symbol}"
+    return f"{sign}{_format_number(_round(abs(seconds) / size))} {symbol}"  # rounded once: twice adds up
 
 
 def format_age(moment: datetime | None, now: datetime) -> str:

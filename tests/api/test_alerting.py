@@ -22,6 +22,7 @@ from neve.rules.evaluation import RuleResult, RuleState
 from neve.rules.rule_file import parse_rules
 from neve.rules.running.recorded_rows import GroupKey, GroupResult
 from neve.rules.status import RuleStatuses
+from neve.state.audit import AuditLog
 from neve.state.scopes import Caller, Scope
 from tests.api.querying import Client, serving
 from tests.api.running import JSON
@@ -220,6 +221,19 @@ def test_silences(client: Client) -> None:
     _, listed = get(client, f"{ALERTMANAGER}/silences")
     assert [one["status"]["state"] for one in listed] == ["expired"]
     assert get(client, f"{ALERTMANAGER}/alerts")[1][0]["status"]["state"] == "active"
+
+
+def test_changes_of_silences_are_audited(client: Client, documents: Documents) -> None:
+    """Who silenced what until when is in the audit log of the organization; refused changes are not."""
+    pod = {"name": "pod", "value": "a|b", "isRegex": True, "isEqual": False}
+    found = post(client, silence(matchers=[{"name": "job", "value": "api"}, pod]))[1]["silenceID"]
+    assert client.send("DELETE", f"{ALERTMANAGER}/silence/{found}").status == 200
+    assert client.send("DELETE", f"{ALERTMANAGER}/silence/unknown").status == 404
+    entries = [entry for _space, entry in AuditLog(documents).waiting()]
+    told = [(one.action, one.subject, one.organization) for one in entries]
+    assert told == [("silence.put", found, ACME), ("silence.expire", found, ACME)]
+    assert entries[0].details["matchers"] == 'job="api", pod!~"a|b"'
+    assert (entries[0].details["createdBy"], entries[0].details["comment"]) == ("me", "planned")
 
 
 @pytest.mark.parametrize(

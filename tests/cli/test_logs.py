@@ -121,6 +121,15 @@ def test_restart() -> None:
     assert logs.starts[1] == (10**12 + 1 - OVERLAP_NS, MAX_LINES)
 
 
+def test_restart_after_a_full_batch() -> None:
+    """Lines before those that a tail began with are not printed after a restart either."""
+    logs = Restarted("http://127.0.0.1:1", None, lambda _note: None, pause=lambda _seconds: None)
+    batches = logs.follow("{}", 0, 2)
+    next(batches)
+    next(batches)
+    assert logs.starts[1] == (10**12, MAX_LINES)
+
+
 def test_refused_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that refuses the key is not asked again."""
     refusal = InvalidStatus(Response(401, "Unauthorized", Headers(), b"no such key\n"))

@@ -126,6 +126,50 @@ def test_spark_runs_in_pods(tmp_path: Path) -> None:
 
 
 @pytest.mark.parts
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("is_mutual", [False, True])
+def test_ports_have_tls(example: str, is_mutual: bool, tmp_path: Path) -> None:
+    """The secret is mounted, settings name its files, and probes fit a kubelet without a client certificate."""
+    objects = render_chart(example, "tls.existingSecret=door", f"tls.clientCa={str(is_mutual).lower()}")
+    for one in objects:
+        if one["kind"] not in OPERATOR_KINDS:
+            assert [*Draft7Validator(schema_of(one), registry=definitions()).iter_errors(one)] == []
+    file = tmp_path / "neve.yaml"
+    file.write_text(find(objects, "ConfigMap", "lake")["data"]["neve.yaml"])
+    settings = load_settings(str(file), {})
+    assert settings.query.tls.certificate == settings.receiver.tls.certificate == "/etc/neve-tls/tls.crt"
+    assert settings.receiver.tls.client_ca == ("/etc/neve-tls/ca.crt" if is_mutual else "")
+    assert not settings.query.tls.client_ca
+    assert not settings.serve.tls.certificate
+    schemes = {4318: "tcp" if is_mutual else "HTTPS", 8480: "HTTPS", 9090: "HTTP"}
+    for _name, pod in pod_templates(objects):
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        for container in containers(pod):
+            mounts = {one["name"] for one in container.get("volumeMounts", ())}
+            assert ("tls" in mounts) == ("config" in mounts)
+            assert volumes["tls"]["secret"]["secretName"] == "door" if "tls" in mounts else True
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                if probe in container:
+                    get = container[probe].get("httpGet")
+                    port = (get or container[probe]["tcpSocket"])["port"]
+                    assert (get.get("scheme", "HTTP") if get else "tcp") == schemes[port]
+
+
+@pytest.mark.parts
+def test_prometheus_verifies_the_certificate() -> None:
+    """With the authority in the secret, on ports that have TLS."""
+    monitor = next(
+        one
+        for one in render_chart("production", "tls.existingSecret=door", "tls.serverName=neve.example.com")
+        if one["kind"] == "ServiceMonitor"
+    )
+    found = {one["port"]: (one.get("scheme"), one.get("tlsConfig")) for one in monitor["spec"]["endpoints"]}
+    verified = {"ca": {"secret": {"name": "door", "key": "ca.crt"}}, "serverName": "neve.example.com"}
+    assert found == {"health": (None, None), "otlp-http": ("https", verified), "api": ("https", verified)}
+    assert "tls.clientCa needs tls.existingSecret" in reject_values("production", "tls.clientCa=true")
+
+
+@pytest.mark.parts
 def test_user_settings_win(tmp_path: Path) -> None:
     """`config` adds settings and overrides those of the chart, also those of Spark."""
     objects = render_chart("production", "config.serve.workers=5", 'config.spark.conf.spark\\.executor\\.cores="8"')

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from neve.traceql import search as search_module
 from neve.traceql.language.parser import parse
-from neve.traceql.search import search
+from neve.traceql.search import find_traces, search
 from neve.traceql.storage.span_reader import SpanReader, Window
 from tests.traceql import oracle, queries
 from tests.traceql.plain_traces import BASE, MS, open_random, random_spans
@@ -54,3 +56,20 @@ def test_search_finds_what_plain_python_finds(seed: int, elements: list[queries.
     end = start + bounds[1] * MS
     expected = oracle.search(elements, random_spans(seed), start, end)
     assert plain(find(text, open_random(seed), start, end)) == plain(expected), text
+
+
+def test_rare_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search without candidates reaches the start of its time range in a few statements."""
+    window = Window(0, 10**12)
+    counts: list[int] = []
+
+    def find_recent(_reader: object, _condition: object, given: Window, count: int) -> Window:
+        counts.append(count)
+        return given if count > 10**7 else Window(given.end_ns - count, given.end_ns)
+
+    monkeypatch.setattr(search_module, "find_recent", find_recent)
+    reader = SimpleNamespace(find_traces=lambda *_given, **_named: [])
+    query = parse('{ span.user.id = "nobody" }')
+    assert find_traces(cast("Any", reader), query, window, 20, 3) == []
+    assert len(counts) <= 6
+    assert counts == sorted(set(counts))

@@ -184,8 +184,7 @@ class RunningQuery:
         self._stopped = threading.Event()  # cancelled or late
         self._lock = threading.Lock()
         self._works = True  # from the start: it is being planned
-        seconds = min(filter(None, (request.timeout_seconds, limits.seconds)), default=None)
-        self._seconds = seconds
+        self._seconds = seconds = min(filter(None, (request.timeout_seconds, limits.seconds)), default=None)
         self._timer = threading.Timer(seconds, self._expire) if seconds else None
         if self._timer:
             self._timer.daemon = True
@@ -270,8 +269,7 @@ class RunningQuery:
 
     def check(self) -> None:
         """Raise the reason to end the query, if there is one."""
-        reason = self._reason()
-        if reason is not None:
+        if reason := self._reason():
             raise reason
 
     def pause(self, seconds: float) -> None:

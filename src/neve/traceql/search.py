@@ -34,6 +34,8 @@ __all__ = ["FoundSpan", "FoundTrace", "Spanset", "find_traces", "search"]
 FIRST_PAGE = 100  # candidates of the first page
 GROWTH = 4
 MAX_PAGE = 20_000
+RANGE_GROWTH = 16  # of the traces in a time range without enough candidates
+MAX_REACH = 2000  # traces; a search that needs more reads the whole range at once, instead of parts again and again
 _SHOWN_APART = frozenset(
     {"name", "duration", "trace:id", "span:id", "span:parentID"}
 )  # fields of every span of an answer
@@ -99,20 +101,21 @@ def _list_candidates(finder: _Finder, size: int) -> Iterator[list[bytes]]:
     """
     condition = narrow_traces(finder.pipeline)
     reader, window = finder.reader, finder.window
-    recent = find_recent(reader, condition, window, size)
+    reach, recent = size, find_recent(reader, condition, window, size)
     seen: set[bytes] = set()
     offset = 0
     while True:
         ids = reader.find_traces(finder.candidates, recent, size, offset, is_whole=finder.is_whole)
-        yield [one for one in ids if one not in seen]
+        if new := [one for one in ids if one not in seen]:
+            yield new
         seen.update(ids)
         is_last = len(ids) < size
         offset, size = offset + len(ids), min(size * GROWTH, MAX_PAGE)
         if is_last and recent == window:
             return
         if is_last:  # candidates of a longer range come after these
-            offset, size = 0, len(seen) + size
-            recent = find_recent(reader, condition, window, size)
+            offset, size, reach = 0, len(seen) + size, reach * RANGE_GROWTH
+            recent = window if reach > MAX_REACH else find_recent(reader, condition, window, reach)
 
 
 def _summarize(reader: SpanReader, found: list[FoundTrace], window: Window) -> list[FoundTrace]:

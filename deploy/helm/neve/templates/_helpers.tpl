@@ -75,9 +75,16 @@ sweeper: {parts: maintain, health: 9090, spark: true, kind: StatefulSet}
 {{- if and $v.ingress.enabled $v.ingress.host -}}
 {{- $_ := set $query "origin" (printf "%s://%s" (ternary "https" "http" (ne $v.ingress.tlsSecret "")) $v.ingress.host) -}}
 {{- end -}}
+{{- $receiver := dict "host" "0.0.0.0" "auth" "keys" -}}
+{{- if $v.tls.existingSecret -}}
+{{- $pair := dict "certificate" "/etc/neve-tls/tls.crt" "key" "/etc/neve-tls/tls.key" -}}
+{{- $_ := set $query "tls" $pair -}}
+{{- $_ := set $receiver "tls" (ternary (merge (dict "client_ca" "/etc/neve-tls/ca.crt") $pair) $pair $v.tls.clientCa) -}}
+{{- else if $v.tls.clientCa -}}{{- fail "tls.clientCa needs tls.existingSecret" -}}
+{{- end -}}
 {{- $config := dict "organization" $v.organization "lake" $lake "catalog" $catalog "state" $state "s3" $s3 "spark" $spark "query" $query -}}
 {{- $_ := set $config "raw" (dict "location" (default (printf "%s/lake/raw" $home) $v.raw.location)) -}}
-{{- $_ := set $config "receiver" (dict "host" "0.0.0.0" "auth" "keys") -}}
+{{- $_ := set $config "receiver" $receiver -}}
 {{- $_ := set $config "serve" (dict "host" "0.0.0.0" "drain_seconds" $v.drainSeconds) -}}
 {{- $_ := set $config "ingest" (dict "checkpoints" (printf "%s/checkpoints" $home)) -}}
 {{- $given := omit (deepCopy $v.config) "spark" -}}

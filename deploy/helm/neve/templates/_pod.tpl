@@ -35,6 +35,21 @@
 - {name: config, mountPath: /etc/neve, readOnly: true}
 - {name: temporary, mountPath: /tmp}
 - {name: home, mountPath: /var/lib/neve}
+{{- if .root.Values.tls.existingSecret }}
+- {name: tls, mountPath: /etc/neve-tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* Handler of a probe. The port for health checks has no TLS, and the kubelet has no client certificate. Takes root, port, path. */}}
+{{- define "neve.probe" -}}
+{{- $tls := .root.Values.tls -}}
+{{- if or (not $tls.existingSecret) (eq (int .port) 9090) -}}
+httpGet: {path: {{ .path }}, port: {{ int .port }}}
+{{- else if and $tls.clientCa (eq (int .port) 4318) -}}
+tcpSocket: {port: {{ int .port }}}
+{{- else -}}
+httpGet: {path: {{ .path }}, port: {{ int .port }}, scheme: HTTPS}
+{{- end -}}
 {{- end -}}
 
 {{/* Pod of a role. Takes root, name, values, args, health (0: no probes), doors, spark,
@@ -126,9 +141,10 @@ spec:
       {{- end }}
       {{- if .health }}
       # Spark and a catalog that does not answer yet may take minutes at the start.
-      startupProbe: {httpGet: {path: /livez, port: {{ int .health }}}, periodSeconds: 5, failureThreshold: 60}
-      livenessProbe: {httpGet: {path: /livez, port: {{ int .health }}}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
-      readinessProbe: {httpGet: {path: /readyz, port: {{ int .health }}}, periodSeconds: 5, timeoutSeconds: 5}
+      {{- $live := include "neve.probe" (dict "root" .root "port" .health "path" "/livez") }}
+      startupProbe: { {{- $live }}, periodSeconds: 5, failureThreshold: 60}
+      livenessProbe: { {{- $live }}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
+      readinessProbe: { {{- include "neve.probe" (dict "root" .root "port" .health "path" "/readyz") }}, periodSeconds: 5, timeoutSeconds: 5}
       # Endpoints are removed while the pod still answers.
       lifecycle: {preStop: {exec: {command: [sleep, "5"]}}}
       {{- end }}
@@ -136,6 +152,9 @@ spec:
         {{- include "neve.mounts" . | nindent 8 }}
   volumes:
     - {name: config, configMap: {name: {{ .config }}}}
+    {{- with $v.tls.existingSecret }}
+    - {name: tls, secret: {secretName: {{ . }}, defaultMode: 288}} # 0440: the group of the pod reads it
+    {{- end }}
     - {name: temporary, emptyDir: {sizeLimit: {{ $v.temporarySize }}}}
     {{- if not .keep }}
     - {name: home, emptyDir: {sizeLimit: {{ $v.temporarySize }}}}

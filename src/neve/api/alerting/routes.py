@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from neve.api.alerting.alert_documents import (
     parse_matcher,
 )
 from neve.api.alerting.rule_documents import RuleFilter, describe_alerts, describe_groups
+from neve.api.control.changes import record_change
 from neve.api.prometheus.envelope import error_response, success_response
 from neve.api.prometheus.routes import PREFIX as PROMETHEUS
 from neve.api.query.endpoint import Endpoint, read_body, read_form
@@ -32,10 +34,11 @@ from neve.promql.http.parameters import Parameters
 from neve.rules.notify.outgoing_alert import format_rfc3339
 from neve.rules.notify.silences import InvalidSilence, Silences
 from neve.rules.status import RuleStatuses
+from neve.state.audit import AuditLog
 from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -149,6 +152,9 @@ class AlertingEndpoints:
             raise Failure(400, "bad_request", error.message) from error
         if stored is None:
             raise _unknown_silence(str(document.get("id")))
+        told = stored.describe(now_ms())
+        facts = {name: told[name] for name in ("startsAt", "endsAt", "createdBy", "comment")}
+        await self._record(request, caller, "silence.put", stored.id, matchers=_write_matchers(told), **facts)
         return json_response({"silenceID": stored.id})
 
     async def expire_silence(self, request: Request, caller: Caller) -> Response:
@@ -157,7 +163,13 @@ class AlertingEndpoints:
         silence_id: str = request.path_params["id"]
         if not await self._run(lambda: Silences(self.documents).expire(caller.organization, silence_id, now_ms())):
             raise _unknown_silence(silence_id)
+        await self._record(request, caller, "silence.expire", silence_id)
         return json_response({})
+
+    async def _record(self, request: Request, caller: Caller, action: str, subject: str, **facts: object) -> None:
+        """Store the audit entry of a change before its response."""
+        facts["organization"] = caller.organization
+        await self._run(lambda: record_change(AuditLog(self.documents), request, caller, action, subject, **facts))
 
     def _receivers(self, organization: str) -> list[str]:
         return [one.name for one in self.destinations if not one.organizations or organization in one.organizations]
@@ -170,6 +182,15 @@ class AlertingEndpoints:
 
     async def _run(self, call: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(call, limiter=self.threads)
+
+
+def _write_matchers(silence: Mapping[str, Any]) -> str:
+    """Write the matchers of a silence as amtool does."""
+    operators = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}
+    return ", ".join(
+        f"{one['name']}{operators[one['isEqual'], one['isRegex']]}{json.dumps(one['value'], ensure_ascii=False)}"
+        for one in silence["matchers"]
+    )
 
 
 def _unknown_silence(silence_id: str) -> Failure:

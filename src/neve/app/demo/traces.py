@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from neve.app.derived_tables import build_traces
 from neve.app.query.service import build_query_service
 from neve.app.query.service_map import read_service_map
 from neve.app.query.traceql import evaluate
-from neve.app.traces import build_traces
 from neve.query.request import Request, TimeRange
 from neve.query.service import no_limits
 from neve.text import format_count, format_duration

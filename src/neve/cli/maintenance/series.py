@@ -53,6 +53,6 @@ def status(context: Context, as_json: bool) -> None:
 
 
 def _open_series(context: Context, bar: Callable[[str, int, int], None], *, steal: bool = False) -> SeriesIndexer:
-    from neve.app.series import build_series
+    from neve.app.derived_tables import build_series
 
     return build_series(context.settings, context.lake, bar, steal=steal)

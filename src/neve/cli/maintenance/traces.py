@@ -51,6 +51,6 @@ def status(context: Context, as_json: bool) -> None:
 
 
 def _open_traces(context: Context, bar: Callable[[str, int, int], None], *, steal: bool = False) -> TraceAssembler:
-    from neve.app.traces import build_traces
+    from neve.app.derived_tables import build_traces
 
     return build_traces(context.settings, context.lake, bar, steal=steal)

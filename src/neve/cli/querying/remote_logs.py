@@ -62,13 +62,16 @@ class RemoteLogs:
         """Yield the newest lines, then new ones. A connection that ends is opened again."""
         from websockets.exceptions import ConnectionClosed
 
-        attempt = 0
+        attempt, is_first = 0, True
         while True:
             try:
                 for batch in self._listen(query, start_ns, limit):
                     attempt = 0
                     if batch.lines:
-                        start_ns, limit = max(start_ns, batch.lines[-1].time_ns - OVERLAP_NS), MAX_LINES
+                        # Lines before a full first batch were left out: a new connection does not print them either.
+                        oldest = batch.lines[0].time_ns if is_first and len(batch.lines) >= limit else start_ns
+                        start_ns = max(start_ns, oldest, batch.lines[-1].time_ns - OVERLAP_NS)
+                        limit, is_first = MAX_LINES, False
                     yield batch
             except ConnectionClosed as error:
                 if error.rcvd is not None and error.rcvd.code in {1007, 1008}:

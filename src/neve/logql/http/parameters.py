@@ -106,7 +106,7 @@ class Parameters:
         if not text:
             return default
         if not _COUNT.fullmatch(text) or int(text) < 1:
-            raise BadRequest(f"{name} is {text[:100]!r}, expected a positive number")
+            raise BadRequest(f"{name} is {text[:100]!r}, expected a number from 1 to {most:,}")
         if int(text) > most:
             raise BadRequest(
                 f"max entries limit per query exceeded, limit > max_entries_limit_per_query ({int(text)} > {most})"

@@ -210,7 +210,7 @@ class JobHandlers:
 
     def series(self, job: Job, report: JobReporter) -> Outcome:
         """Read the series of files that were not read yet, or count their lines."""
-        from neve.app.series import build_series  # noqa: PLC0415 - as above
+        from neve.app.derived_tables import build_series  # noqa: PLC0415 - as above
 
         series = build_series(self.settings, self.lake, build_progress(report))
         try:
@@ -221,7 +221,7 @@ class JobHandlers:
 
     def traces(self, job: Job, report: JobReporter) -> Outcome:
         """Summarize traces of files that were not read yet, or count their calls."""
-        from neve.app.traces import build_traces  # noqa: PLC0415 - as above
+        from neve.app.derived_tables import build_traces  # noqa: PLC0415 - as above
 
         traces = build_traces(self.settings, self.lake, build_progress(report))
         try:
