@@ -232,6 +232,15 @@ def test_a_slow_body_is_not_waited_for(client: Client, monkeypatch: pytest.Monke
     connection.close()
 
 
+def test_a_time_zone_before_the_statement(service: QueryService) -> None:
+    """`SET TimeZone` in the same text is the zone of the statement, and precedes `timezone`."""
+    with serving(service) as client:
+        sql = "SET TimeZone = 'Asia/Tokyo'; SELECT hour(TIMESTAMPTZ '2026-01-01 00:00:00+00')"
+        assert client.ask(sql).json["rows"] == [[9]]
+        refused = client.ask("SET TimeZone = 'Nowhere'; SELECT 1")
+        assert (refused.status, refused.json["error"]["code"]) == (400, "bad_query")
+
+
 def test_keys_open_the_door_to_their_own_rows(service: QueryService, tmp_path: Path) -> None:
     """No key, a wrong one, one that may only write, and one that may read; queries of others are not there."""
     state = StateStore(StateConfig(path=str(tmp_path / "state.db")))
@@ -247,6 +256,7 @@ def test_keys_open_the_door_to_their_own_rows(service: QueryService, tmp_path: P
         refused = client.ask(sql, {"authorization": f"Bearer {writer}"})
         assert (refused.status, refused.json["error"]["code"]) == (403, "wrong_scope")
         assert refused.json["error"]["message"] == "this key lacks the scope `read` (it has: write)"
+        assert "neve keys create --scope read" in refused.json["error"]["hint"]
         mine = client.ask(sql, {"authorization": f"Bearer {reader}"})
         theirs = client.ask(sql, {"x-api-key": both})
         assert (mine.json["rows"], theirs.json["rows"]) == ([[8]], [[1]])

@@ -66,7 +66,7 @@ def test_a_key_says_what_it_is_good_for(options: list[str], scopes: list[str]) -
     assert [key["scopes"] for key in run("keys", "list", "--json").json] == [scopes]
     assert f" {','.join(scopes)} " in run("keys", "list").text
     said = run("keys", "create", *options).text
-    assert f"it may {' and '.join(scopes)}; pass it with each request" in said
+    assert f"scopes: {', '.join(scopes)}; send it with each request" in said
     assert ("Collector" in said) == ("write" in scopes)
 
 

@@ -33,6 +33,17 @@ def test_a_table_for_a_person(config: str) -> None:
     assert ended.errors == "2 rows\n"
 
 
+@pytest.mark.slow
+def test_a_time_zone_before_the_statement(config: str) -> None:
+    """Days and times are those of the zone, as in a session of DuckDB."""
+    sql = "SELECT hour(timestamp) AS h, timestamp AS t FROM logs ORDER BY t LIMIT 1"
+    ended = run("-c", config, "query", f"SET TimeZone = 'Asia/Tokyo'; {sql}")
+    assert ended.text.splitlines()[1].split() == ["17", "2025-10-09", "17:53:20.123456+09:00"]
+    refused = run("-c", config, "query", "SET TimeZone = 'Nowhere'; SELECT 1")
+    assert refused.code == 1
+    assert "the time zone is 'Nowhere'" in refused.errors
+
+
 def test_json_lines(config: str) -> None:
     """One object a row."""
     ended = run("-c", config, "query", LOGS, "--json")

@@ -113,6 +113,15 @@ def test_a_session_of_the_prompt_has_a_time_zone(text: str, zone: str) -> None:
     assert prompt.view.zone == zone
 
 
+def test_a_time_zone_and_a_statement_on_one_line() -> None:
+    """The zone is set, and the statement runs in it."""
+    seen: list[Request] = []
+    prompt = Prompt(Nobody(), Request("", "acme"), lambda request, _told: seen.append(request))
+    prompt._do("SET TimeZone = 'Asia/Kolkata'; SELECT 1")
+    assert [(request.sql, request.time_zone) for request in seen] == [("SELECT 1", "Asia/Kolkata")]
+    assert prompt.view.zone == "Asia/Kolkata"
+
+
 def test_an_unknown_time_zone_is_refused_at_the_prompt() -> None:
     """The session keeps the one before."""
     prompt = Prompt(Nobody(), Request("", "acme"), lambda _request, _told: None)

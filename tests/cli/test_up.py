@@ -23,7 +23,7 @@ from neve.app.demo.demo import DemoFolder, demo_settings
 from neve.app.demo.server import explain_delay, prepare, run_server, service_settings
 from neve.app.settings import load_settings
 from neve.cli.main import neve
-from neve.cli.up import SUGGESTED_COMMANDS, format_sent, list_addresses
+from neve.cli.up import SUGGESTED_COMMANDS, format_sent, format_stop, list_addresses
 from neve.demo.live import SentTotals
 from neve.errors import NeveError
 from neve.model.signals import Signal
@@ -166,6 +166,7 @@ def test_what_was_sent_is_told_with_what_went_wrong() -> None:
     """Nothing is dropped in silence."""
     sent = SentTotals(records={**dict.fromkeys(Signal, 0), Signal.LOGS: 1200}, messages=3)
     assert format_sent(sent) == "1,200 records acknowledged in 3 messages"
+    assert format_stop(sent) == f"stopped: {format_sent(sent)}; run it again to continue with the same lake"
     sent = SentTotals(messages=3, retries=2, refused=1, refusals=["logs: HTTP 400"])
     assert (
         format_sent(sent)

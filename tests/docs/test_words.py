@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from neve.api.openapi import build_description
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 NOT_OURS = {"writing.md"}  # has them as bad examples
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 FORMS = re.compile(
     r"\b(those who|whoever|whose every|no hand|stood by for|nothing is wrong with|gone on with|well again|not well|"
     r"(?:is|are) told|takes? in|taken in|anew|is at it|as it were|the like|so it is where|told twice|"
@@ -28,8 +30,13 @@ MESSAGE_FORMS = re.compile(
     FORMS.pattern + r"|\b(can't tell|can't be told|can't be said|for good|for ever|is gone|are gone|goes on|go on|"
     r"look(?:s|ed)? (?:at|through)|does not answer|did happen|nobody|somebody|in words|left alone|put off|put back|"
     r"given up|gives? back|(?<!there )(?:is|are) no (?!longer)\w+|fewer would do|were quicker|speaks? (?:for|of)|"
-    r"there more than once|was silent|would rather|of its own accord|the words of|up to now)\b",
+    r"there more than once|was silent|would rather|of its own accord|the words of|up to now|unsayable|"
+    r"(?:job|change) wanted|it may (?:admin|read|write)|(?:is|are) held up)\b",
     re.IGNORECASE,
+)
+# Sentences of OpenAPI that begin with a relative clause or name nothing.
+VAGUE_OPENINGS = re.compile(
+    r"(?:What|How|Who|Which|When|Whether|Something|One thing|One piece)\b|.*\b(?:that (?:is|are) to|as it last said)\b"
 )
 # A count before a plural noun. "3 of 5 files" and "more than 5 files" are plurals in any case.
 PLURALS = re.compile(
@@ -81,6 +88,24 @@ def test_messages_and_comments_use_plain_words(package: str) -> None:
     files = sorted((ROOT / "src/neve" / package).rglob("*.py"))
     assert files
     assert [line for file in files for line in find_forms(file.read_text(encoding="utf-8"))] == []
+
+
+def list_descriptions(part: Any) -> Iterator[str]:
+    """Yield the summaries and descriptions of an OpenAPI document."""
+    if isinstance(part, dict):
+        yield from (part[key] for key in ("summary", "description") if isinstance(part.get(key), str))
+    for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from list_descriptions(value)
+
+
+@pytest.mark.slow
+def test_the_api_is_described_in_plain_words() -> None:
+    """Programmers read the summaries and descriptions of OpenAPI in their clients."""
+    found = set(list_descriptions(build_description()))
+    assert len(found) > 100
+    assert [text for text in found if MESSAGE_FORMS.search(text) or VAGUE_OPENINGS.match(text)] == []
+    assert VAGUE_OPENINGS.match("How far tail sampling is.")
+    assert VAGUE_OPENINGS.match("Work that is to wait.")
 
 
 def test_counts_agree_with_their_nouns() -> None:

@@ -140,7 +140,7 @@ def test_statements_that_do_not_read_have_a_hint() -> None:
         assert caught.value.hint, kind
     with pytest.raises(QueryError) as caught:
         parse("SET TimeZone = 'Europe/Rome'", SCHEMAS)
-    assert "--tz" in (caught.value.hint or "")
+    assert "SET TimeZone = 'Europe/Berlin'; SELECT" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

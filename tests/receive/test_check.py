@@ -1,5 +1,6 @@
 """The quick check agrees with decoding: it counts what is there, and refuses nothing that decoding accepts."""
 
+import json
 import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,12 @@ from hypothesis import strategies as st
 
 from neve.model.signals import Signal
 from neve.otlp import Intake, decode
+from neve.otlp.json import to_protobuf
 from neve.otlp.protobuf import MESSAGES, message_class
+from neve.otlp.values import MAX_LEVELS
 from neve.receive.check import MAX_BAD_ROWS, check_message
+from neve.receive.config import ReceiverConfig
+from neve.receive.examine import check_json
 from neve.receive.refusal import Refusal, Verdict
 from tests.otlp.messages import MESSAGES as STRATEGIES
 from tests.receive.doubles import NOW, deep_traces, field, span, traces_of
@@ -163,6 +168,19 @@ def test_empty_records_are_counted_before_they_are_parsed() -> None:
     """A record may be two bytes on the wire: millions of them are refused, not unfolded."""
     with pytest.raises(Refusal, match="has 4000000 records"):
         check_message(Signal.TRACES, field(1, field(2, b"\x12\x00" * 4_000_000)), INTAKE, MANY)
+
+
+def test_json_may_nest_maps_as_deep_as_protobuf() -> None:
+    """An attribute of an event with maps of all levels that the tables can store passes by default, and is stored."""
+    value: dict[str, Any] = {"stringValue": "x"}
+    for _level in range(MAX_LEVELS):
+        value = {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
+    event = {"name": "e", "attributes": [{"key": "a", "value": value}]}
+    one = {"traceId": "01" * 16, "spanId": "01" * 8, "startTimeUnixNano": str(NOW), "events": [event]}
+    text = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}).encode()
+    check_json(text, ReceiverConfig().max_nesting)
+    decoded = decode(Signal.TRACES, to_protobuf(Signal.TRACES, text).messages, INTAKE)
+    assert (decoded.batch.num_rows, decoded.rejected) == (1, ())
 
 
 def test_deep_values_cost_nothing() -> None:

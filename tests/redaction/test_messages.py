@@ -159,6 +159,7 @@ def test_decoding_and_encoding_change_nothing(sent: tuple[Signal, Any]) -> None:
     redact_message(config({"keys": ["*"], "action": "hash"}), "acme", signal, wire)  # every value can be replaced
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(list(Signal)).flatmap(lambda signal: st.tuples(st.just(signal), MESSAGES[signal])),
     st.lists(st.sampled_from(RULES), min_size=1, max_size=4),
@@ -169,7 +170,7 @@ def test_regions_and_whole_messages_have_the_same_result(
 ) -> None:
     """Messages whose regions are replaced equal messages that are decoded whole, alone and in a column."""
     signal, message = sent
-    wires = [message.SerializeToString() * copies, filled(signal, MARKER), message.SerializeToString()]
+    wires = [message.SerializeToString() * copies, filled(signal, MARKER)]
     made = config(*rules)
     redactor = _find_redactor(made, "acme", signal, is_quick=False)
     assert redactor is not None

@@ -20,7 +20,7 @@ class Report(BaseModel):
 
 
 class ProgressReport(Report):
-    """How far a running job is."""
+    """Progress of a running job."""
 
     step: str
     done: int
@@ -28,7 +28,7 @@ class ProgressReport(Report):
 
 
 class JobReport(Report):
-    """One piece of work."""
+    """One job."""
 
     id: str
     task: str = Field(description="compact, maintain, rollup, search, series, traces, autopilot, simulate or layout")
@@ -52,7 +52,7 @@ class JobReport(Report):
 
 
 class ServePartReport(Report):
-    """One part of a `neve serve`, as it last said of itself."""
+    """Last status report of one part of a `neve serve`."""
 
     instance: str = Field(description="`neve serve` instance of the part")
     process: str
@@ -67,7 +67,7 @@ class ServePartReport(Report):
 
 
 class PauseReport(Report):
-    """Work that a person holds up."""
+    """An active pause."""
 
     id: str
     task: str | None = Field(description="null: every task")
@@ -89,7 +89,7 @@ class QueueReport(Report):
 
 
 class ZoneReport(Report):
-    """What was received and is not in the tables yet."""
+    """Received data that is not ingested yet."""
 
     zone: str = Field(description="otlp: telemetry; events: announced files")
     segments: int
@@ -98,7 +98,7 @@ class ZoneReport(Report):
 
 
 class FreshnessReport(Report):
-    """When a table was last committed to."""
+    """Last commit of a table."""
 
     table: str
     last_commit: datetime | None
@@ -106,7 +106,7 @@ class FreshnessReport(Report):
 
 
 class LevelReport(Report):
-    """How far one level of rollups is."""
+    """Progress of one level of rollups."""
 
     level: str
     table: str
@@ -117,7 +117,7 @@ class LevelReport(Report):
 
 
 class TailReport(Report):
-    """How far tail sampling is."""
+    """Progress of tail sampling."""
 
     selector: str
     cycle: int
@@ -129,7 +129,7 @@ class TailReport(Report):
 
 
 class RulesReport(Report):
-    """How far the evaluation of rules is."""
+    """Progress of the evaluation of rules."""
 
     groups: int
     lag_seconds: float
@@ -139,7 +139,7 @@ class RulesReport(Report):
 
 
 class LagsReport(Report):
-    """How far the tables are behind what comes in."""
+    """Lag of the tables behind the received data."""
 
     zones: list[ZoneReport]
     tables: list[FreshnessReport]
@@ -157,7 +157,7 @@ class QueryUsageReport(Report):
 
 
 class StatusReport(Report):
-    """How the lake and those who tend it are, now."""
+    """Service health, queues, running jobs and lag."""
 
     at: datetime
     parts: list[ServePartReport]
@@ -171,7 +171,7 @@ class StatusReport(Report):
 
 
 class TableReport(Report):
-    """A table and how it is kept."""
+    """A table with its health."""
 
     name: str
     rows: int
@@ -211,7 +211,7 @@ class PlannedGroup(Report):
 
 
 class PlanReport(Report):
-    """What a compaction would do now."""
+    """The current compaction plan of a table."""
 
     reason: str
     strategy: str
@@ -226,7 +226,7 @@ class PlanReport(Report):
 
 
 class TableDetail(TableReport):
-    """A table, its least healthy partitions, and what would be done to it."""
+    """A table with its least healthy partitions and its compaction plan."""
 
     partitions: list[PartitionReport] = Field(description="least healthy first")
     partitions_in_all: int
@@ -234,7 +234,7 @@ class TableDetail(TableReport):
 
 
 class PastReport(Report):
-    """Something that was done to a table."""
+    """Finished work on a table."""
 
     what: str = Field(
         description="compact, maintain, rollup, search, series, traces or autopilot; for maintenance with the step"
@@ -248,7 +248,7 @@ class PastReport(Report):
 
 
 class NextReport(Report):
-    """One thing that is to be done."""
+    """One planned job."""
 
     task: str
     table: str = Field(description="empty: all tables")
@@ -263,7 +263,7 @@ class NextReport(Report):
 
 
 class OutlookReport(Report):
-    """What would be done next, and why."""
+    """Planned work with reasons."""
 
     at: datetime
     source: str = Field(description="source of the policies")

@@ -79,7 +79,7 @@ def up(folder: str, rate: float, seconds: float | None, as_json: bool) -> None:
     if as_json:
         print_json_line(_sent_document(live.sent))
     else:
-        print_text(format_sent(live.sent))
+        print_text(format_stop(live.sent))
 
 
 def stop_on_signals() -> threading.Event:
@@ -149,6 +149,11 @@ def list_addresses(at: dict[str, Any]) -> list[tuple[str, str]]:
     if health := at.get("health"):
         found += [("health", f"{health}/healthz"), ("metrics", f"{health}/metrics")]
     return [(name, address) for name, address in found if address]
+
+
+def format_stop(sent: SentTotals) -> str:
+    """Format the last line: the sent records, and how to continue."""
+    return f"stopped: {format_sent(sent)}; run it again to continue with the same lake"
 
 
 def format_sent(sent: SentTotals) -> str:

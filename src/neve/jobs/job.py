@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Task(StrEnum):
-    """A kind of work."""
+    """A task."""
 
     COMPACT = "compact"  # of a table, or of a window of it
     MAINTAIN = "maintain"  # of a table: every step of a round

@@ -89,7 +89,7 @@ class HeartbeatReporter:
                 self._renewed = time.monotonic()
             except LeaseLost as error:
                 self._is_lost = True
-                log.warning("job lost", job=self.job.id, error=error.message)
+                log.warning("lease of a job lost", job=self.job.id, error=error.message)
                 return
             except LakeError as error:
                 self._is_lost = self._is_lost or time.monotonic() - self._renewed > self._seconds
@@ -206,7 +206,7 @@ class Worker:
             try:
                 return record(job)
             except LeaseLost as error:
-                log.warning("job lost", job=job.id, subject=job.subject, error=error.message)
+                log.warning("lease of a job lost", job=job.id, subject=job.subject, error=error.message)
                 return job
             except LakeError as error:
                 log.warning("recording the end of a job failed", job=job.id, subject=job.subject, error=error.message)

@@ -86,7 +86,7 @@ class DailyUsage:
             for key in [key for key, _ in self._documents.entries(SPACE) if key < day]:
                 self._documents.delete(SPACE, key)
         except LakeError as error:
-            log.warning("the bytes of queries of past days could not be removed", reason=error.message)
+            log.warning("can't delete the daily byte counts of past days", reason=error.message)
 
     def _share(self, organization: str) -> None:
         """Add new counts to the store, and adopt its totals. No lock is held during the request to the store."""
@@ -97,7 +97,7 @@ class DailyUsage:
         try:
             total = _add_usage(self._documents, f"{day}/{organization}", added)
         except LakeError as error:
-            log.warning("the bytes of queries could not be shared", reason=error.message)
+            log.warning("can't synchronize the daily byte counts of queries", reason=error.message)
             total = None
         with self._lock:
             if day != self._day:

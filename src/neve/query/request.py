@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -12,7 +13,25 @@ if TYPE_CHECKING:
 
 
 UTC_ZONE = "UTC"
+SET_ZONE = re.compile(
+    r"\s*(?:SET\s+(?:SESSION\s+)?TIME\s*ZONE\s*(?:=|TO\b)?\s*'(?P<name>[\w+/-]{1,64})'|RESET\s+TIME\s*ZONE)\s*(?:;\s*|$)",
+    re.IGNORECASE | re.ASCII,
+)
 Parameter = str | int | float | bool | bytes | None
+
+
+def split_zone(sql: str) -> tuple[str, str]:
+    """Split `SET TimeZone` from the statement after it, and return the zone, which is empty without one.
+
+    >>> split_zone("SET TimeZone = 'Europe/Berlin'; SELECT now()")
+    ('Europe/Berlin', 'SELECT now()')
+    >>> split_zone("SELECT now()")
+    ('', 'SELECT now()')
+    """
+    found = SET_ZONE.match(sql)
+    if found is None or found.end() == len(sql):
+        return "", sql
+    return found["name"] or UTC_ZONE, sql[found.end() :]
 
 
 @dataclass(frozen=True)

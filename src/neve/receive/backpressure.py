@@ -97,7 +97,9 @@ class Backpressure:
         before, self.backlog_bytes = self.backlog_bytes, sum(segment.size for segment in segments)
         self._settle(segments, mark)
         if (before > self._limit) != (self.backlog_bytes > self._limit):
-            log.warning("the backlog crossed its limit", bytes=self.backlog_bytes, limit=self._limit)
+            exceeded = "backlog limit exceeded, requests are rejected"
+            event = exceeded if self.backlog_bytes > self._limit else "backlog is below its limit again"
+            log.warning(event, bytes=self.backlog_bytes, limit=self._limit)
 
     def record_failure(self, error: RawZoneError) -> Refusal:
         """Record that a write could not be made durable, and return the refusal for its client."""

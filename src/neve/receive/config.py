@@ -69,7 +69,12 @@ class ReceiverConfig(Section):
         le=100_000_000,
         description="maximum number of attributes, nested values, events, links and exemplars in one message",
     )
-    max_nesting: int = Field(64, ge=16, le=256, description="maximum nesting depth of brackets in a JSON message")
+    max_nesting: int = Field(
+        144,
+        ge=16,
+        le=256,
+        description="maximum nesting depth of brackets in a JSON message; a map in an attribute takes four",
+    )
     max_inflight_bytes: int = Field(
         256 * MB,
         ge=MB,

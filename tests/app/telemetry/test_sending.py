@@ -111,12 +111,12 @@ def test_only_the_share_that_was_asked_for_is_sent(receiver: Running, start: Sta
 @pytest.mark.parametrize("said", ["text", 3, None, {"a": 1}, ["x"], float("nan"), object()])
 def test_whatever_a_line_says_can_be_sent(receiver: Running, start: Start, said: Any) -> None:
     """Values that OTLP has no form for are sent in words."""
-    before = counted("neve_telemetry_dropped_total", signal="logs", reason="unsayable")
+    before = counted("neve_telemetry_dropped_total", signal="logs", reason="not_encodable")
     sending = start(address(receiver))
     structlog.get_logger("neve.api").info("said", value=said, nested={"in": {1: [said]}})
     sending.close()
     assert len(landed(receiver, Signal.LOGS)) == 1
-    assert counted("neve_telemetry_dropped_total", signal="logs", reason="unsayable") == before
+    assert counted("neve_telemetry_dropped_total", signal="logs", reason="not_encodable") == before
 
 
 def test_nothing_is_left_when_it_ends(receiver: Running, start: Start) -> None:

@@ -46,7 +46,7 @@ def test_a_busy_forge_is_asked_again(github: GitHubServer, proposals: Proposals,
     github.failures = [limit]
     with capture_logs() as logs:
         assert proposals.propose(PROPOSAL).action == "opened"
-    assert [line["event"] for line in logs] == ["retrying forge"]
+    assert [line["event"] for line in logs] == ["retrying request to the forge"]
     assert TOKEN not in str(logs)
 
 

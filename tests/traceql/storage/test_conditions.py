@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,9 @@ from neve.traceql.storage.span_reader import SpanReader, Window
 from tests.traceql import queries
 from tests.traceql.plain_traces import BASE, open_spans, random_spans
 
+if TYPE_CHECKING:
+    from neve.traceql.language.fields import Attribute
+
 WINDOW = Window(BASE, BASE + 10**12)
 
 
@@ -29,6 +33,12 @@ def open_many() -> SpanReader:
     return open_spans(spans, spans_left=1 << 60, bytes_left=1 << 60)
 
 
+@lru_cache(maxsize=8)
+def read_all(attributes: tuple[Attribute, ...]) -> SpanBatch:
+    """Return all spans with these attributes."""
+    return SpanBatch.sort(open_many().read(list(attributes), WINDOW, None, TREE))
+
+
 def list_missed(text: str) -> tuple[int, list[tuple[bytes, bytes]]]:
     """Return the number of chosen spans, and those of them that SQL does not pass."""
     root = simplify(parse(f"{{ {text} }}").root)
@@ -36,7 +46,7 @@ def list_missed(text: str) -> tuple[int, list[tuple[bytes, bytes]]]:
     [element] = root.elements
     assert isinstance(element, Filter)
     reader, attributes = open_many(), list_attributes(root)
-    every = SpanBatch.sort(reader.read(attributes, WINDOW, None, TREE))
+    every = read_all(tuple(attributes))
     is_chosen = evaluate(element.condition, every).is_true.tolist()
     keys = zip(every.column("trace_id").to_pylist(), every.column("span_id").to_pylist(), is_chosen, strict=True)
     chosen = [(trace, span) for trace, span, is_true in keys if is_true]

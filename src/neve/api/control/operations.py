@@ -75,7 +75,7 @@ class ControlRequest(BaseModel):
 
 
 class Start(ControlRequest):
-    """A job that is wanted now."""
+    """A job to start."""
 
     task: StartableTask = Field(description=f"one of {STARTABLE}")
     table: PrintableText = Field(
@@ -88,7 +88,7 @@ class Start(ControlRequest):
 
 
 class Pause(ControlRequest):
-    """Work that is to wait."""
+    """A pause to create."""
 
     task: TaskName | None = Field(None, description=f"one of {TASKS}; null for all")
     tables: PrintableText = Field(
@@ -152,13 +152,13 @@ class LakeTablesDocument(Document):
 
 
 class JobsDocument(Document):
-    """Jobs, the newest first."""
+    """Jobs, newest first."""
 
     jobs: list[JobReport]
 
 
 class PausesDocument(Document):
-    """What is held up."""
+    """Active pauses."""
 
     pauses: list[PauseReport]
 
@@ -170,19 +170,19 @@ class PartsDocument(Document):
 
 
 class HistoryDocument(Document):
-    """What was done to the tables, the newest first."""
+    """Finished work, newest first."""
 
     runs: list[PastReport]
 
 
 class PoliciesAsked(Document):
-    """The policies that are to hold, in their order."""
+    """Policies to apply, in their order."""
 
     policies: list[Policy]
 
 
 class PoliciesDocument(Document):
-    """The policies that hold, as they were written, and where they come from; those that are built in come after."""
+    """Active policies as written, with their source. Built-in policies come after them."""
 
     source: str = Field(description="source of the policies")
     version: str = Field(description="version of the policies; it is the ETag, and the value for `If-Match`")

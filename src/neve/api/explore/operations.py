@@ -82,7 +82,7 @@ class SpanLink(Document):
 
 
 class SpanDocument(Document):
-    """One span in full. Long values are cut, and their end tells how long they are."""
+    """One span in full. Long values are truncated, and end with their full length."""
 
     span_id: str | None
     parent_span_id: str | None

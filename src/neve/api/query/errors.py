@@ -28,6 +28,9 @@ CONCURRENCY = "concurrency"
 # The message of the query package; tests compare it with that of a missing table.
 NO_TABLE = "is not a table of the lake"
 CANCELLED = "the query was cancelled"
+WRONG_SCOPE_HINT = (
+    "scopes do not include each other; a key may have several: `neve keys create --scope read --scope admin`"
+)
 
 log = get_logger("neve.api")
 
@@ -85,7 +88,8 @@ def to_failure(error: Exception, *, cancelled: bool = False) -> Failure:
 def _refusal_failure(refusal: Refusal) -> Failure:
     headers = {"www-authenticate": "Bearer"} if refusal.verdict is Verdict.NO_KEY else {}
     again = RETRY if refusal.verdict.is_retryable else {}
-    return Failure(refusal.verdict.http, refusal.reason, refusal.message, headers={**headers, **again})
+    hint = WRONG_SCOPE_HINT if refusal.reason == "wrong_scope" else None
+    return Failure(refusal.verdict.http, refusal.reason, refusal.message, hint=hint, headers={**headers, **again})
 
 
 def _limit_failure(error: LimitExceeded) -> Failure:
@@ -111,7 +115,7 @@ def _unavailable_failure(error: LakeError | QueryError) -> Failure:
 
     The message of the store contains hosts and paths, which belong in the log.
     """
-    log.warning("the lake did not answer", reason=error.message)
+    log.warning("can't read the lake", reason=error.message)
     if isinstance(error, TableMissing):
         return Failure(503, "no_tables", "the lake has no tables, or not all of them", headers=RETRY)
     return Failure(503, "lake_unavailable", UNAVAILABLE, hint="retry", headers=RETRY)

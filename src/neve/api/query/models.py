@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from neve.api.query.errors import Failure
-from neve.query.request import Request, TimeRange
+from neve.query.request import Request, TimeRange, split_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ UtcTime = Annotated[
 
 
 class Question(BaseModel):
-    """One statement, and within which bounds it is to be answered."""
+    """One statement with its parameters, time range and limits."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -160,8 +160,9 @@ class Question(BaseModel):
 
     def request(self, caller: Caller, *, is_from_page: bool = False) -> Request:
         """Return the request for the query service."""
+        zone, sql = split_zone(self.sql)
         return Request(
-            sql=self.sql,
+            sql=sql,
             organization=caller.organization,
             parameters=self.parameters,
             time=TimeRange(self.since, self.until),
@@ -170,7 +171,7 @@ class Question(BaseModel):
             partial=self.partial,
             fresh=self.fresh,
             key_id=caller.key_id,
-            time_zone=self.timezone,
+            time_zone=zone or self.timezone,
             is_from_page=is_from_page,
         )
 
@@ -202,7 +203,7 @@ class Document(BaseModel):
 
 
 class ErrorDocument(Document):
-    """What is wrong."""
+    """An error."""
 
     code: str = Field(description="stable error code")
     message: str = Field(description="description of the error")
@@ -211,7 +212,7 @@ class ErrorDocument(Document):
 
 
 class FailureDocument(Document):
-    """The answer to a request that failed."""
+    """The response to a failed request."""
 
     error: ErrorDocument
     id: str | None = Field(description="id of the query")
@@ -230,7 +231,7 @@ class ScanDocument(Document):
 
 
 class StatisticsDocument(Document):
-    """What an answer took."""
+    """Statistics of a query."""
 
     scans: list[ScanDocument]
     engine: str = Field(description="duckdb or spark")
@@ -328,7 +329,7 @@ class QueryDocument(Document):
 
 
 class QueriesDocument(Document):
-    """Queries that run."""
+    """Running queries."""
 
     queries: list[QueryDocument]
 

@@ -38,7 +38,7 @@ VOLUME = (
 
 
 class DecisionVolume(Report):
-    """Traces that were decided, those that were kept, and the traces that these stand for."""
+    """Decided traces, kept traces, and the traces that the kept ones represent."""
 
     traces: int
     spans: int
@@ -113,7 +113,7 @@ class DecisionPage(Report):
 
 
 class TraceDecisionReport(Report):
-    """Everything that is known about the sampling of one trace."""
+    """Sampling status of one trace."""
 
     state: str = Field(description="decided, open or unseen")
     trace: dict[str, Any] = Field(description="decisions, open entries and the vote of each policy now")

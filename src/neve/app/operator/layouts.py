@@ -51,7 +51,7 @@ class ReductionReport(Report):
 
 
 class OutcomeReport(Report):
-    """What a merge delivered, beside what was promised."""
+    """Measured gain of a merge, beside its estimate."""
 
     at: datetime
     promised_pct: float
@@ -103,7 +103,7 @@ class RejectedLayoutReport(Report):
 
 
 class AttemptDetail(AttemptLine):
-    """One attempt with its promise, its canary and its cost; parts that are not stored are null or empty."""
+    """One attempt with its estimate, its canary and its cost. Parts that are not stored are null or empty."""
 
     table_bytes: int | None
     promised: ReductionReport | None

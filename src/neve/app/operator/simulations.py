@@ -53,8 +53,8 @@ class PolicyCheck(Report):
     """Result of checking a policy file: without problems, it can be simulated."""
 
     valid: bool
-    problems: list[str] = Field(description="what is refused")
-    remarks: list[str] = Field(description="what is accepted and has no effect")
+    problems: list[str] = Field(description="rejected settings")
+    remarks: list[str] = Field(description="accepted settings without effect")
     policies: list[PolicyLine]
     semantics: str
 

@@ -129,7 +129,7 @@ class SnapshotPage(Report):
 
 
 class RunLine(Report):
-    """One compaction with its proof; what earlier releases did not store is null."""
+    """One compaction with its proof. Fields that earlier releases did not store are null."""
 
     id: str
     started: str

@@ -90,7 +90,7 @@ def stop_with_parent(far_end: int, orphan_seconds: float = ORPHAN_SECONDS) -> No
         log.warning("parent process ended, stopping", seconds=orphan_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(orphan_seconds)
-        log.error("ended before running work was finished")
+        log.error("drain timeout exceeded, running work was cancelled")
         remove_secret_files()
         sys.stderr.flush()
         os._exit(ORPHAN_EXIT_CODE)

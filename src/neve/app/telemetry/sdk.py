@@ -62,7 +62,7 @@ class OtlpLogHandler(logging.Handler):
         try:
             emitted = ReadWriteLogRecord(_log_record(record), self._resource, InstrumentationScope(record.name))
         except Exception:
-            DROPPED.labels("logs", "unsayable").inc()
+            DROPPED.labels("logs", "not_encodable").inc()
             return
         self._put(emitted)
 

@@ -224,4 +224,4 @@ def _extract_error(body: bytes) -> str:
 
 
 def _log_retry(state: RetryCallState) -> None:
-    log.warning("retrying forge", **describe_retry(state))
+    log.warning("retrying request to the forge", **describe_retry(state))

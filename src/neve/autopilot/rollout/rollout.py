@@ -121,7 +121,12 @@ class Rollout(Stager):
         except CommitConflict as conflict:
             if find_ref_snapshot(self._table(record), MAIN_BRANCH) == main:
                 raise
-            log.info("main changed before a merge", table=record.table, attempt=record.id, reason=conflict.message)
+            log.info(
+                "branch main changed before the merge, retrying",
+                table=record.table,
+                attempt=record.id,
+                reason=conflict.message,
+            )
             IcebergBranches(self.lake, record.table).remove(branch)
             return None
         return rebased

@@ -129,7 +129,7 @@ def query(
       neve query --traceql '{ status = error } >> { kind = client && duration > 1s }' --since 6h
       neve query --server http://127.0.0.1:8480
     """
-    from neve.query.request import Request, TimeRange
+    from neve.query.request import UTC_ZONE, Request, TimeRange, split_zone
 
     form = _choose_format("jsonl" if as_json else form, output, plot=plot)
     _check_format(form, output)
@@ -147,6 +147,9 @@ def query(
         _check_language(sql, language, server=server, is_measured=explain or timing or bool(parameters))
     asked = _remote_target(context, server, key) if server else _with_language(_local_target(context), language, step)
     organization = "" if server else context.organization(org)
+    session_zone, sql = split_zone(sql) if sql and not language else ("", sql)
+    if session_zone:
+        find_zone(session_zone)
     request = Request(
         sql or "",
         organization,
@@ -156,12 +159,13 @@ def query(
         timeout_seconds=timeout,
         partial=partly,
         fresh=fresh,
+        time_zone=session_zone or UTC_ZONE,
     )
 
     view = ResultView(
         context.settings.query.max_rows,
         vertical="on" if vertical else "auto",
-        zone=tz or context.settings.query.time_zone,
+        zone=tz or session_zone or context.settings.query.time_zone,
         full=full,
         paged=not no_pager,
     )

@@ -75,7 +75,7 @@ def create(
     print_text(f"key {_format_key(key)} of organization {key.organization}, shown this once:\n\n   {text}\n")
     if key.expires_at:
         print_text(f"it expires at {_format_time(key.expires_at)} UTC")
-    print_text(f"it may {' and '.join(key.scopes)}; pass it with each request:\n")
+    print_text(f"scopes: {', '.join(key.scopes)}; send it with each request:\n")
     print_text(f"   Authorization: Bearer {text}")
     if Scope.WRITE not in key.scopes:
         return

@@ -13,7 +13,7 @@ from neve.cli.output import print_error, print_note, print_table, print_text, sh
 from neve.cli.terminal.cells import find_zone
 from neve.cli.terminal.result_view import ResultView, sort_columns
 from neve.errors import NeveError
-from neve.query.request import UTC_ZONE
+from neve.query.request import SET_ZONE, UTC_ZONE, split_zone
 from neve.text import format_count
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ KEYWORDS = """\
 SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT WITH AS JOIN LEFT ON USING AND OR NOT IN IS NULL LIKE ILIKE BETWEEN
 CASE WHEN THEN ELSE END DISTINCT UNION ALL ASC DESC INTERVAL TIMESTAMP count sum min max avg date_trunc now
 quantile_cont has_term has_phrase regexp_matches"""
-SET_ZONE = re.compile(
-    r"(?:SET\s+(?:SESSION\s+)?TIME\s*ZONE\s*(?:=|TO\b)?\s*'(?P<name>[\w+/-]{1,64})'|RESET\s+TIME\s*ZONE)\s*;?",
-    re.IGNORECASE | re.ASCII,
-)
 # A table follows: after FROM and JOIN, in a list of tables, and after DESCRIBE, SUMMARIZE and \\d.
 NAMES_TABLE = re.compile(
     r"(?:\bFROM\s+(?:\w+\s*,\s*)*|\bJOIN\s+|^\s*(?:DESCRIBE|SUMMARIZE|\\d)\s+)\w*$", re.IGNORECASE | re.ASCII
@@ -87,6 +83,9 @@ class Prompt:
         if zone is not None:
             self._set_session_zone(zone["name"] or UTC_ZONE)
             return
+        session_zone, text = split_zone(text)
+        if session_zone:
+            self._set_session_zone(session_zone)
         word, _, rest = text.partition(" ")
         if not word.startswith("\\") and word != "help":
             self.show(self.request.asking(text), self.timing)

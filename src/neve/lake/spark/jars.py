@@ -171,7 +171,12 @@ def _find_ivy() -> Path:
 
 
 def _last_lines(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if "::::" in line or "ERROR" in line or "not found" in line]
+    r"""Return the cause from the output of Ivy, without its frames of colons.
+
+    >>> _last_lines("\t::::::\n\t:: org.example#tool;1.0: not found\n\t::::::\n")
+    'org.example#tool;1.0: not found'
+    """
+    lines = [line.strip(" \t:") for line in output.splitlines() if "ERROR" in line or "not found" in line]
     return "; ".join(lines[-3:]) or output.strip()[-300:]
 
 

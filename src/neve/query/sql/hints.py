@@ -79,7 +79,8 @@ FUNCTION_HINTS = {
     "label_replace": "regexp_replace(x, 'pattern', 'value')",
 }
 ZONE_HINT = (
-    "use `--tz Europe/Berlin`, SET TimeZone at the prompt, `timezone` of a request, or x AT TIME ZONE 'Europe/Berlin'"
+    "write the query after it: SET TimeZone = 'Europe/Berlin'; SELECT …, or use `timezone` of a request, "
+    "or x AT TIME ZONE 'Europe/Berlin'"
 )
 FILES_HINT = "queries read tables of the lake; `neve ingest files` adds files to them"
 READ_ONLY_HINTS = {  # statements that do not read, with what to do instead
@@ -106,7 +107,7 @@ READ_ONLY_HINTS = {  # statements that do not read, with what to do instead
     **dict.fromkeys(("GRANT", "REVOKE"), "`neve keys create` gives an API key its organization and its scopes"),
     **dict.fromkeys(("KILL",), "Ctrl+C, or closing the connection, cancels a query"),
     **dict.fromkeys(
-        ("SET", "RESET"), "queries have no settings but the time zone: SET TimeZone at the prompt, or --tz"
+        ("SET", "RESET"), "queries have no settings but the time zone: SET TimeZone = 'Europe/Berlin'; SELECT …"
     ),
 }
 FILE_FUNCTION = re.compile(r"(?:read_\w+|parquet_\w+|glob|sniff_csv|s3|url|file)$")  # of DuckDB and ClickHouse

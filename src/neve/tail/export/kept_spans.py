@@ -306,7 +306,9 @@ class KeptSpans:
         for shard in shards.values():
             shard.file.close()
         if missing:
-            log.warning("kept spans not found", selector=self.config.name, cycle=number, spans=missing)
+            log.warning(
+                "sampled spans are missing in the source table", selector=self.config.name, cycle=number, spans=missing
+            )
         return CycleSpans(number, list(shards.values()), missing)
 
     def _distribute(

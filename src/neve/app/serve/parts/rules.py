@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from neve.app.settings import Settings
     from neve.lake.lake import Lake
 
-IDLE = "rules.files names no files"
+IDLE = "no rule files in rules.files"
 
 
 @dataclass(frozen=True)

@@ -202,4 +202,4 @@ class Intervals:
 
 def _log_jobs(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        log.info("job wanted", job=job.id, task=job.task.value, table=job.table, window=job.window, reason=job.reason)
+        log.info("job queued", job=job.id, task=job.task.value, table=job.table, window=job.window, reason=job.reason)
