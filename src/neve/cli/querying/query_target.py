@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -37,15 +38,17 @@ def wait_for(work: Callable[[], Result], cancel: Callable[[], None]) -> Result:
         except BaseException as error:  # raised again in the waiting thread
             errors.append(error)
         finally:
-            ended.set()
+            ended.put(None)
 
-    ended = threading.Event()  # a join that Ctrl-C interrupts would report the thread as ended
+    # A join that Ctrl-C interrupts would report the thread as ended, and it can leave an `Event` with a broken lock.
+    ended: SimpleQueue[None] = SimpleQueue()
     threading.Thread(target=do, daemon=True).start()
     try:
-        ended.wait()
+        ended.get()
     except KeyboardInterrupt:
         cancel()
-        ended.wait(CANCEL_SECONDS)
+        with suppress(Empty):
+            ended.get(timeout=CANCEL_SECONDS)
         raise
     if errors:
         raise errors[0]
