@@ -8,11 +8,11 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from neve.api.port_owner import describe_port_owner
 from neve.app.serve.config import API, RECEIVER
 from neve.app.serve.process_group import ORPHAN_SECONDS
 from neve.errors import EnvironmentFault
@@ -72,12 +72,51 @@ def format_address(host: str, port: int) -> str:
 
 
 def _listen_error(host: str, port: int, setting: str, words: str) -> EnvironmentFault:
-    owner = describe_port_owner(port)
+    owner = _describe_port_owner(port)
     reason = words.partition(" (while")[0]  # asyncio repeats the address there
     return EnvironmentFault(
         f"can't listen on {format_address(host, port)}: {reason[:1].lower()}{reason[1:]}",
         hint=f"set {setting}, or stop {owner or 'the process that listens there'}",
     )
+
+
+LISTENING = "0A"  # state of a socket in the tables of Linux
+SOCKET_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+def _describe_port_owner(port: int) -> str:
+    """Return the name and the pid of the process that listens on a port, or an empty text if it is not known.
+
+    Linux shows it for processes of the same user.
+    """
+    try:
+        sockets = {f"socket:[{inode}]" for table in SOCKET_TABLES for inode in _list_inodes(Path(table), port)}
+        pid = next((process for process in _list_processes() if sockets and _holds(process, sockets)), None)
+        if pid is None:
+            return ""
+        name = (pid / "comm").read_text(errors="replace").strip()  # arguments may have credentials
+    except OSError:  # no /proc, or the process has ended
+        return ""
+    return f"{name} (pid {pid.name})"
+
+
+def _list_inodes(table: Path, port: int) -> list[str]:
+    if not table.exists():
+        return []
+    rows = [line.split() for line in table.read_text().splitlines()[1:]]
+    return [row[9] for row in rows if row[3] == LISTENING and int(row[1].rpartition(":")[2], 16) == port]
+
+
+def _list_processes() -> list[Path]:
+    return [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _holds(process: Path, sockets: set[str]) -> bool:
+    """Return whether a process has one of some sockets open. Those of other users can't be read."""
+    try:
+        return any(str(link.readlink()) in sockets for link in (process / "fd").iterdir())
+    except OSError:
+        return False
 
 
 LOOPBACK = "127.0.0.1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,7 +37,7 @@ from neve.state.audit import AuditLog
 from neve.state.scopes import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -154,7 +153,9 @@ class AlertingEndpoints:
             raise _unknown_silence(str(document.get("id")))
         told = stored.describe(now_ms())
         facts = {name: told[name] for name in ("startsAt", "endsAt", "createdBy", "comment")}
-        await self._record(request, caller, "silence.put", stored.id, matchers=_write_matchers(told), **facts)
+        await self._record(
+            request, caller, "silence.put", stored.id, matchers=", ".join(map(str, stored.matchers)), **facts
+        )
         return json_response({"silenceID": stored.id})
 
     async def expire_silence(self, request: Request, caller: Caller) -> Response:
@@ -182,15 +183,6 @@ class AlertingEndpoints:
 
     async def _run(self, call: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(call, limiter=self.threads)
-
-
-def _write_matchers(silence: Mapping[str, Any]) -> str:
-    """Write the matchers of a silence as amtool does."""
-    operators = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}
-    return ", ".join(
-        f"{one['name']}{operators[one['isEqual'], one['isRegex']]}{json.dumps(one['value'], ensure_ascii=False)}"
-        for one in silence["matchers"]
-    )
 
 
 def _unknown_silence(silence_id: str) -> Failure:
